@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The shards. The top bits of a grain's hash choose the shard, its low ones the place in the shard's table.
+ */
+#include "directory/directory.h"
+
+#include "teff/status.h"
+
+void teff__directory_init(teff__directory *directory, teff__memory *memory)
+{
+    memset(directory, 0, sizeof(*directory));
+    directory->memory = memory;
+    for (uint32_t i = 0; i < TEFF__DIRECTORY_SHARDS; i++)
+        teff__mutex_init(&directory->shards[i].lock, TEFF__RANK_DIRECTORY);
+}
+
+void teff__directory_finish(teff__directory *directory)
+{
+    if (directory->memory == NULL)
+        return;
+    for (uint32_t i = 0; i < TEFF__DIRECTORY_SHARDS; i++) {
+        teff__table_finish(&directory->shards[i].table, directory->memory);
+        teff__mutex_finish(&directory->shards[i].lock);
+    }
+    directory->memory = NULL;
+}
+
+static teff__directory_shard *shard_of(teff__directory *directory, uint64_t hash)
+{
+    _Static_assert(TEFF__DIRECTORY_SHARDS == 64, "the top six bits choose the shard");
+    return &directory->shards[hash >> 58];
+}
+
+int teff__directory_register(teff__directory *directory, teff__grain_record *record,
+                             uint64_t *ret_address)
+{
+    teff__directory_shard *shard = shard_of(directory, record->hash);
+    teff__mutex_lock(&shard->lock);
+    const int r = teff__table_reserve(&shard->table, directory->memory);
+    if (r == 0) {
+        teff__grain_record *valid =
+            teff__table_find(&shard->table, record->hash, record->type, &record->key);
+        if (valid == NULL) {
+            teff__table_add(&shard->table, record);
+            valid = record;
+        }
+        *ret_address = valid->address;
+    }
+    teff__mutex_unlock(&shard->lock);
+    return r;
+}
+
+uint64_t teff__directory_find(teff__directory *directory, uint64_t hash, uint32_t type,
+                              const teff_key *key)
+{
+    teff__directory_shard *shard = shard_of(directory, hash);
+    teff__mutex_lock(&shard->lock);
+    const teff__grain_record *record = teff__table_find(&shard->table, hash, type, key);
+    const uint64_t address = record != NULL ? record->address : 0;
+    teff__mutex_unlock(&shard->lock);
+    return address;
+}
+
+void teff__directory_replace(teff__directory *directory, teff__grain_record *record,
+                             uint64_t address)
+{
+    teff__directory_shard *shard = shard_of(directory, record->hash);
+    teff__mutex_lock(&shard->lock);
+    teff_assert_slow(teff__table_find(&shard->table, record->hash, record->type, &record->key) ==
+                     record);
+    record->address = address;
+    teff__mutex_unlock(&shard->lock);
+}
+
+void teff__directory_unregister(teff__directory *directory, teff__grain_record *record)
+{
+    teff__directory_shard *shard = shard_of(directory, record->hash);
+    teff__mutex_lock(&shard->lock);
+    teff__table_remove(&shard->table, record);
+    teff__mutex_unlock(&shard->lock);
+}
+
+uint64_t teff__directory_count(teff__directory *directory)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < TEFF__DIRECTORY_SHARDS; i++) {
+        teff__mutex_lock(&directory->shards[i].lock);
+        count += directory->shards[i].table.count;
+        teff__mutex_unlock(&directory->shards[i].lock);
+    }
+    return count;
+}

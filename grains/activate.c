@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of an activation on its worker. Each run of it on the run queue does one thing: activate, serve one message,
+ * or deactivate.
+ */
+#include "grains/activate.h"
+
+#include "grains/turn.h"
+
+#include "teff/status.h"
+
+/* How long a hook's calls may take together; as the field's reference. */
+#define HOOK_TIMEOUT_NS INT64_C(30000000000)
+
+static void activation_run(teff__worker *worker, teff__item *item);
+
+static void schedule(teff__catalog *catalog, teff__activation *activation)
+{
+    activation->flags = TEFF__ACTIVATION_SCHEDULED;
+    teff__worker_push(&catalog->worker, &activation->item);
+}
+
+static void activation_free(teff__catalog *catalog, teff__activation *activation)
+{
+    const uint64_t address = activation->record.address;
+    teff__slotmap_remove(&catalog->activations, teff__address_slot(address),
+                         teff__address_generation(address));
+    teff__memory_free(catalog->exchange->memory, activation,
+                      teff__activation_bytes(activation->type));
+}
+
+/* Gives the activation a new slot generation and so a new address. */
+static int take_address(teff__catalog *catalog, teff__activation *activation, uint64_t *ret)
+{
+    uint32_t slot, generation;
+    const int r = teff__slotmap_add(&catalog->activations, activation, &slot, &generation);
+    if (r == 0)
+        *ret = teff__address_make(catalog->tag, slot, generation);
+    return r;
+}
+
+int teff__activation_create(teff__catalog *catalog, const teff__type *type, const teff_key *key,
+                            uint64_t hash, teff__activation **ret, uint64_t *ret_address)
+{
+    if (TEFF__UNLIKELY(catalog->phase >= TEFF__STOP_DEACTIVATE))
+        return TEFF_EUNAVAILABLE;
+    teff__activation *activation =
+        teff__memory_alloc(catalog->exchange->memory, teff__activation_bytes(type));
+    if (activation == NULL)
+        return TEFF_ENOMEM;
+    activation->item.run = activation_run;
+    activation->type = type;
+    activation->record.key = *key;
+    activation->record.type = type->id;
+    activation->record.hash = hash;
+    int r = take_address(catalog, activation, &activation->record.address);
+    if (r != 0) {
+        teff__memory_free(catalog->exchange->memory, activation, teff__activation_bytes(type));
+        return r;
+    }
+    r = teff__directory_register(&catalog->grains->directory, &activation->record, ret_address);
+    if (r != 0 || *ret_address != activation->record.address) {
+        activation_free(catalog, activation); /* it never ran */
+        activation = NULL;
+    }
+    if (r == 0)
+        *ret = activation;
+    return r;
+}
+
+/* Takes all mail, so that it can be passed on or refused. */
+static teff__link *take_mail(teff__activation *activation)
+{
+    teff__link *mail = activation->mailbox.head;
+    activation->mailbox.head = NULL;
+    activation->mail_count = 0;
+    return mail;
+}
+
+/* Unregisters and frees an activation, and refuses what waits for it. */
+static void give_up(teff__catalog *catalog, teff__activation *activation, int code,
+                    const char *text)
+{
+    teff__link *mail = take_mail(activation);
+    if (activation->state != TEFF__ACTIVATION_GONE)
+        teff__activation_become(activation, TEFF__ACTIVATION_GONE);
+    teff__directory_unregister(&catalog->grains->directory, &activation->record);
+    activation_free(catalog, activation);
+    while (mail != NULL) {
+        teff__message *message = (teff__message *)mail;
+        mail = mail->next;
+        teff__catalog_reject(catalog, message, code, text);
+    }
+}
+
+/*
+ * Mail was waiting: the same memory becomes the next activation, with another address, in one operation of the
+ * directory. Mail that one activation after the other passes on without serving any of it is refused in the end.
+ */
+static void reactivate(teff__catalog *catalog, teff__activation *activation)
+{
+    teff__queue mail = activation->mailbox, kept = { NULL, NULL };
+    const uint64_t old = activation->record.address;
+    uint32_t count = 0;
+    for (teff__link *link; (link = teff__queue_pop(&mail)) != NULL;) {
+        teff__message *message = (teff__message *)link;
+        if (!activation->served && message->hops++ >= TEFF__MESSAGE_HOPS_MAX) {
+            teff__catalog_reject(catalog, message, TEFF_EREJECTED,
+                                 "Forwarding failed: the grain deactivates before it serves a call");
+            continue;
+        }
+        teff__queue_push(&kept, link);
+        count++;
+    }
+    activation->mailbox = kept;
+    activation->mail_count = count;
+    if (count == 0) {
+        give_up(catalog, activation, 0, NULL);
+        return;
+    }
+    uint64_t address;
+    const int r = take_address(catalog, activation, &address);
+    if (r != 0) {
+        give_up(catalog, activation, r, NULL);
+        return;
+    }
+    teff__slotmap_remove(&catalog->activations, teff__address_slot(old),
+                         teff__address_generation(old));
+    teff__directory_replace(&catalog->grains->directory, &activation->record, address);
+    memset(activation->data, 0, activation->type->def.state_size);
+    activation->reason = 0;
+    activation->served = false;
+    teff__activation_become(activation, TEFF__ACTIVATION_CREATING);
+    schedule(catalog, activation);
+}
+
+/* The activation has no running turn: deactivates it if that is wanted, or lets its mail have the next run. */
+static void rest(teff__catalog *catalog, teff__activation *activation);
+
+static void activate(teff__catalog *catalog, teff__activation *activation)
+{
+    int r = 0;
+    teff__turn turn;
+    teff__activation_become(activation, TEFF__ACTIVATION_ACTIVATING);
+    activation->flags = TEFF__ACTIVATION_BUSY;
+    if (activation->type->def.activate != NULL) {
+        teff__turn_begin(&turn, catalog, activation,
+                         teff__time_add(catalog->worker.now_ns, HOOK_TIMEOUT_NS));
+        r = activation->type->def.activate(&turn.caller, activation->data);
+        teff__turn_end(&turn);
+    }
+    if (r != 0) {
+        give_up(catalog, activation, r, teff__turn_text(&turn, r));
+        return;
+    }
+    teff__activation_become(activation, TEFF__ACTIVATION_VALID);
+    rest(catalog, activation);
+}
+
+static void deactivate(teff__catalog *catalog, teff__activation *activation)
+{
+    teff__activation_become(activation, TEFF__ACTIVATION_DEACTIVATING);
+    activation->flags = TEFF__ACTIVATION_BUSY;
+    if (activation->type->def.deactivate != NULL) {
+        teff__turn turn;
+        teff__turn_begin(&turn, catalog, activation,
+                         teff__time_add(catalog->worker.now_ns, HOOK_TIMEOUT_NS));
+        activation->type->def.deactivate(&turn.caller, activation->data, activation->reason);
+        teff__turn_end(&turn);
+    }
+    teff__activation_become(activation, TEFF__ACTIVATION_GONE);
+    if (activation->mailbox.head == NULL)
+        give_up(catalog, activation, 0, NULL);
+    else if (catalog->phase >= TEFF__STOP_DEACTIVATE)
+        give_up(catalog, activation, TEFF_EUNAVAILABLE, NULL);
+    else
+        reactivate(catalog, activation);
+}
+
+static void rest(teff__catalog *catalog, teff__activation *activation)
+{
+    const bool mail = activation->mailbox.head != NULL;
+    /* When the silo stops, no other activation will serve the mail: this one does, first. */
+    if (TEFF__UNLIKELY(activation->reason != 0) &&
+        !(mail && catalog->phase >= TEFF__STOP_DEACTIVATE))
+        deactivate(catalog, activation);
+    else if (mail)
+        schedule(catalog, activation);
+    else
+        activation->flags = 0;
+}
+
+static void activation_run(teff__worker *worker, teff__item *item)
+{
+    teff__catalog *catalog = teff__catalog_of(worker);
+    teff__activation *activation = (teff__activation *)(void *)item;
+    if (TEFF__UNLIKELY(activation->state == TEFF__ACTIVATION_CREATING)) {
+        activate(catalog, activation);
+        return;
+    }
+    teff__message *message = (teff__message *)teff__queue_pop(&activation->mailbox);
+    if (TEFF__LIKELY(message != NULL)) {
+        activation->mail_count--;
+        activation->flags = TEFF__ACTIVATION_BUSY;
+        if (TEFF__LIKELY(message->deadline_ns > worker->now_ns))
+            teff__turn_run(catalog, activation, message);
+        else /* its caller has given up or is about to */
+            teff__catalog_reject(catalog, message, TEFF_ETIMEDOUT, NULL);
+    }
+    rest(catalog, activation);
+}
+
+void teff__activation_ask(teff__catalog *catalog, teff__activation *activation, int reason)
+{
+    if (activation->reason == 0)
+        activation->reason = (uint8_t)reason;
+    if (activation->flags == 0 && activation->state == TEFF__ACTIVATION_VALID)
+        schedule(catalog, activation); /* a run without mail only rests */
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An activation: a grain in memory. It belongs to one worker from birth to death.
+ *
+ *     creating ─► activating ─► valid ─► deactivating ─► gone
+ *        ▲            └────── failed ──────────▲          │
+ *        └────── mail was waiting: same memory, new address
+ *
+ * It is on the run queue (scheduled), or one of its turns runs or is suspended (busy), or neither; mail that arrives
+ * schedules it in the last case only. One run serves one message.
+ *
+ * Threads: its worker's only, except for the record, which the directory reads under its lock.
+ */
+#ifndef TEFF_GRAINS_ACTIVATION_H
+#define TEFF_GRAINS_ACTIVATION_H
+
+#include "directory/table.h"
+#include "grains/type.h"
+#include "runtime/worker.h"
+
+typedef enum teff__activation_state {
+    TEFF__ACTIVATION_CREATING,
+    TEFF__ACTIVATION_ACTIVATING,
+    TEFF__ACTIVATION_VALID,
+    TEFF__ACTIVATION_DEACTIVATING,
+    TEFF__ACTIVATION_GONE
+} teff__activation_state;
+
+enum { TEFF__ACTIVATION_SCHEDULED = 1, TEFF__ACTIVATION_BUSY = 2 };
+
+typedef struct teff__activation {
+    teff__item item;
+    teff__queue mailbox;
+    teff__grain_record record;
+    const teff__type *type;
+    uint32_t mail_count;
+    uint8_t state;  /* teff__activation_state */
+    uint8_t flags;  /* scheduled, busy */
+    uint8_t reason; /* why it is to be deactivated, the first one given; 0: it is not */
+    bool served;    /* it ran at least one request */
+    _Alignas(16) char data[]; /* the grain's own state */
+} teff__activation;
+
+_Static_assert(sizeof(teff__activation) == 128, "128 bytes and the state: what an idle grain costs most");
+
+static inline size_t teff__activation_bytes(const teff__type *type)
+{
+    return sizeof(teff__activation) + type->def.state_size;
+}
+
+/* The one place where the state changes. */
+static inline void teff__activation_become(teff__activation *activation,
+                                           teff__activation_state state)
+{
+    static const uint8_t allowed[] = {
+        [TEFF__ACTIVATION_CREATING] = 1 << TEFF__ACTIVATION_ACTIVATING | 1 << TEFF__ACTIVATION_GONE,
+        [TEFF__ACTIVATION_ACTIVATING] = 1 << TEFF__ACTIVATION_VALID | 1 << TEFF__ACTIVATION_GONE,
+        [TEFF__ACTIVATION_VALID] = 1 << TEFF__ACTIVATION_DEACTIVATING | 1 << TEFF__ACTIVATION_GONE,
+        [TEFF__ACTIVATION_DEACTIVATING] = 1 << TEFF__ACTIVATION_GONE,
+        [TEFF__ACTIVATION_GONE] = 1 << TEFF__ACTIVATION_CREATING,
+    };
+    teff_assert(allowed[activation->state] >> state & 1);
+    activation->state = (uint8_t)state;
+}
+
+#endif

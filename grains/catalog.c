@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker's part of a silo: posting and settling, sweeping for timeouts, beginning and end.
+ */
+#include "grains/catalog.h"
+
+#include "grains/activate.h"
+#include "grains/dispatch.h"
+#include "grains/stop.h"
+#include "grains/task.h"
+#include "grains/turn.h"
+
+#include "teff/status.h"
+
+/* Between two walks over a stripe. A timeout fires at most so much after its deadline, a pass aside. */
+#define SWEEP_PERIOD_NS INT64_C(1000000)
+
+void teff__catalog_post_all(teff__catalog *catalog)
+{
+    while (catalog->outgoing_dirty != 0) {
+        const uint32_t worker = (uint32_t)__builtin_ctzll(catalog->outgoing_dirty);
+        teff__outgoing *outgoing = &catalog->outgoing[worker];
+        teff__link *newest = outgoing->newest;
+        outgoing->newest = NULL;
+        outgoing->count = 0;
+        catalog->outgoing_dirty &= catalog->outgoing_dirty - 1;
+        teff__worker_post_chain(catalog->exchange->workers[worker], newest, outgoing->oldest);
+    }
+}
+
+void teff__catalog_post(teff__catalog *catalog, uint32_t worker, teff__message *message)
+{
+    teff__outgoing *outgoing = &catalog->outgoing[worker];
+    if (outgoing->newest == NULL)
+        outgoing->oldest = &message->link;
+    message->link.next = outgoing->newest;
+    outgoing->newest = &message->link;
+    catalog->outgoing_dirty |= UINT64_C(1) << worker;
+    if (++outgoing->count == TEFF__OUTGOING_MAX)
+        teff__catalog_post_all(catalog);
+}
+
+int teff__catalog_take_callback_slow(teff__catalog *catalog, int status, teff__callback **ret)
+{
+    const uint32_t current = (uint32_t)(catalog->stripe - catalog->stripes);
+    for (uint32_t i = 1; status == TEFF_EOVERLOADED && i < catalog->stripes_count; i++) {
+        const uint32_t other = (current + i) % catalog->stripes_count;
+        *ret = teff__stripe_take(&catalog->stripes[other], &status);
+        if (*ret == NULL)
+            continue;
+        catalog->stripe = &catalog->stripes[other];
+        if (other >= catalog->stripes_used)
+            catalog->stripes_used = other + 1;
+        return 0;
+    }
+    return status;
+}
+
+void teff__catalog_settle(teff__catalog *catalog, uint64_t id, teff__message *answer, int code)
+{
+    teff__stripe *stripe = teff__registry_stripe(&catalog->exchange->registry, id);
+    teff__callback *callback = teff__stripe_settle(stripe, id);
+    if (TEFF__UNLIKELY(callback == NULL)) {
+        catalog->late++;
+        if (answer != NULL)
+            teff__postbox_drop(&catalog->postbox, answer);
+        return;
+    }
+    teff__await *await = callback->value;
+    if (teff__atomic_u64_load_relaxed(&callback->word) & TEFF__CALLBACK_FUTURE) {
+        callback->value = answer;
+        callback->code = code;
+        if (await == NULL)
+            return;
+    } else {
+        await->answer = answer;
+        await->code = code;
+    }
+    teff__worker_ready(&catalog->worker, &await->waiter);
+}
+
+void teff__catalog_respond(teff__catalog *catalog, teff__message *message)
+{
+    teff__stripe *stripe =
+        teff__registry_stripe(&catalog->exchange->registry, message->correlation);
+    if (TEFF__LIKELY(stripe->worker == catalog->worker.index)) {
+        teff__catalog_settle(catalog, message->correlation, message, 0);
+    } else if (stripe->worker != TEFF__NO_WORKER) {
+        teff__catalog_post(catalog, stripe->worker, message);
+    } else if (!teff__stripe_claim(stripe, message->correlation, message, 0)) {
+        catalog->late++;
+        teff__postbox_drop(&catalog->postbox, message);
+    }
+}
+
+void teff__catalog_reject(teff__catalog *catalog, teff__message *message, int code,
+                          const char *text)
+{
+    if (message->correlation == 0) {
+        teff__postbox_drop(&catalog->postbox, message);
+        return;
+    }
+    teff__message_answer(message, code, 0);
+    message->origin = NULL;
+    if (text != NULL)
+        teff__message_set_text(message, text);
+    teff__catalog_respond(catalog, message);
+}
+
+static void deliver(teff__worker *worker, teff__link *mail)
+{
+    teff__catalog *catalog = teff__catalog_of(worker);
+    teff__message *message = (teff__message *)mail;
+    switch ((teff__message_kind)message->kind) {
+    case TEFF__MESSAGE_REQUEST:
+    case TEFF__MESSAGE_PROBE:
+        teff__dispatch_arrived(catalog, message);
+        break;
+    case TEFF__MESSAGE_PROBED:
+        teff__dispatch_probed(catalog, message);
+        break;
+    case TEFF__MESSAGE_RESPONSE:
+        teff__catalog_settle(catalog, message->correlation, message, 0);
+        break;
+    case TEFF__MESSAGE_SPAWN:
+        teff__task_arrived(catalog, message);
+        break;
+    case TEFF__MESSAGE_CONTROL:
+        teff__stop_begin_phase(catalog, (teff__stop_phase)(message - catalog->control));
+        break;
+    }
+}
+
+/* Ends the callbacks of a stripe whose deadline has come, and finds the next deadline. */
+static void sweep_stripe(teff__catalog *catalog, teff__stripe *stripe)
+{
+    const uint32_t made = teff__atomic_u32_load_relaxed(&stripe->made);
+    int64_t low_ns = INT64_MAX;
+    for (uint32_t slot = 0; slot < made; slot++) {
+        const int64_t deadline_ns = teff__atomic_i64_load_relaxed(&stripe->deadlines[slot]);
+        if (deadline_ns > catalog->worker.now_ns)
+            low_ns = deadline_ns < low_ns ? deadline_ns : low_ns;
+        else
+            teff__catalog_settle(catalog, teff__stripe_open_id(stripe, slot), NULL, TEFF_ETIMEDOUT);
+    }
+    stripe->low_ns = low_ns;
+}
+
+static void sweep(teff__worker *worker)
+{
+    teff__catalog *catalog = teff__catalog_of(worker);
+    bool walked = false;
+    if (worker->now_ns < catalog->sweep_after_ns)
+        return;
+    for (uint32_t i = 0; i < catalog->stripes_used; i++) {
+        if (catalog->stripes[i].low_ns <= worker->now_ns) {
+            sweep_stripe(catalog, &catalog->stripes[i]);
+            walked = true;
+        }
+    }
+    if (walked)
+        catalog->sweep_after_ns = worker->now_ns + SWEEP_PERIOD_NS;
+}
+
+static int64_t due_ns(teff__worker *worker)
+{
+    teff__catalog *catalog = teff__catalog_of(worker);
+    int64_t due = INT64_MAX;
+    for (uint32_t i = 0; i < catalog->stripes_used; i++) {
+        teff__stripe *stripe = &catalog->stripes[i];
+        /* The lower bound is of calls that may have ended long ago: do not wake up for those. */
+        if (teff__atomic_u64_load_relaxed(&stripe->opened) ==
+            teff__atomic_u64_load_relaxed(&stripe->closed))
+            stripe->low_ns = INT64_MAX;
+        due = stripe->low_ns < due ? stripe->low_ns : due;
+    }
+    if (due < catalog->sweep_after_ns)
+        due = catalog->sweep_after_ns;
+    const int64_t stop_ns = teff__stop_due_ns(catalog);
+    return due < stop_ns ? due : stop_ns;
+}
+
+static bool flush(teff__worker *worker)
+{
+    teff__catalog *catalog = teff__catalog_of(worker);
+    teff__catalog_post_all(catalog);
+    teff__postbox_flush(&catalog->postbox);
+    return TEFF__LIKELY(catalog->phase == TEFF__STOP_NONE) || teff__stop_go_on(catalog);
+}
+
+static int begin(teff__worker *worker)
+{
+    teff__catalog *catalog = teff__catalog_of(worker);
+    const teff__grains *grains = catalog->grains;
+    const int r = grains->worker_start != NULL
+                      ? grains->worker_start(grains->user, worker->index, &catalog->context)
+                      : 0;
+    catalog->begun = r == 0;
+    grains->worker_begun(catalog->exchange->silo, r);
+    return r;
+}
+
+static void end(teff__worker *worker)
+{
+    teff__catalog *catalog = teff__catalog_of(worker);
+    const teff__grains *grains = catalog->grains;
+    if (catalog->begun && grains->worker_stop != NULL)
+        grains->worker_stop(grains->user, catalog->context);
+    grains->worker_ended(catalog->exchange->silo, catalog->begun);
+}
+
+const teff__worker_ops teff__catalog_ops = { deliver, sweep, flush, due_ns, begin, end };
+
+/* More messages than callbacks there cannot be, one-way ones aside. */
+enum { MESSAGES_MAX = 1 << 23 };
+
+int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
+                       const teff__worker_options *options)
+{
+    teff__exchange *exchange = grains->exchange;
+    teff__memory *memory = exchange->memory;
+    const uint32_t index = options->index, workers = exchange->workers_count;
+    catalog->outgoing = teff__memory_alloc(memory, workers * sizeof(*catalog->outgoing));
+    if (catalog->outgoing == NULL)
+        return TEFF_ENOMEM;
+    int r = teff__worker_init(&catalog->worker, options);
+    if (r != 0) {
+        teff__memory_free(memory, catalog->outgoing, workers * sizeof(*catalog->outgoing));
+        return r;
+    }
+    catalog->grains = grains;
+    catalog->exchange = exchange;
+    /* Those of the registry whose worker this is; they are neighbours. */
+    for (uint32_t i = 0; i < TEFF__STRIPES_WORKERS; i++) {
+        if (exchange->registry.stripes[i].worker != index)
+            continue;
+        if (catalog->stripes_count++ == 0)
+            catalog->stripe = catalog->stripes = &exchange->registry.stripes[i];
+    }
+    catalog->stripes_used = 1;
+    catalog->tag = teff__address_tag(index, TEFF__ADDRESS_ACTIVATION);
+    teff__slotmap_init(&catalog->activations, memory);
+    teff__routes_init(&catalog->routes, memory, index, TEFF__ROUTES_MAX);
+    teff__ring_init(&catalog->sleepers);
+    teff__ring_init(&catalog->tasks);
+    teff__ring_init(&catalog->blocks);
+    teff__postbox_init(&catalog->postbox, memory, MESSAGES_MAX);
+    for (uint32_t i = 0; i <= TEFF__STOP_SETTLE; i++)
+        catalog->control[i].kind = TEFF__MESSAGE_CONTROL;
+    return 0;
+}
+
+/* Drops what nobody will look at any more: the mail of a worker that has ended. */
+static void drop_queue(teff__catalog *catalog, teff__link *link)
+{
+    while (link != NULL) {
+        teff__message *message = (teff__message *)link;
+        link = link->next;
+        if (message->kind != TEFF__MESSAGE_CONTROL)
+            teff__postbox_drop(&catalog->postbox, message);
+    }
+}
+
+void teff__catalog_drain(teff__catalog *catalog)
+{
+    teff__memory *memory = catalog->exchange->memory;
+    drop_queue(catalog, teff__inbox_take(&catalog->worker.inbox));
+    for (uint32_t slot = 0; slot < catalog->activations.made; slot++) {
+        const teff__slot *at = teff__slotmap_at(&catalog->activations, slot);
+        teff__activation *activation = at->value;
+        if ((at->generation & 1) == 0)
+            continue;
+        drop_queue(catalog, activation->mailbox.head);
+        teff__memory_free(memory, activation, teff__activation_bytes(activation->type));
+    }
+    for (uint32_t i = 0; i < catalog->routes.slots.made; i++) {
+        const teff__slot *at = teff__slotmap_at(&catalog->routes.slots, i);
+        if (at->generation & 1)
+            drop_queue(catalog, ((teff__route *)at->value)->waiting.head);
+    }
+    teff__tasks_drop(catalog);
+    teff__turn_blocks_drop(catalog);
+    teff__postbox_flush(&catalog->postbox);
+}
+
+void teff__catalog_finish(teff__catalog *catalog)
+{
+    teff__memory *memory = catalog->exchange->memory;
+    teff__slotmap_finish(&catalog->activations);
+    teff__routes_finish(&catalog->routes);
+    teff__postbox_finish(&catalog->postbox);
+    teff__worker_finish(&catalog->worker);
+    teff__memory_free(memory, catalog->outgoing,
+                      catalog->exchange->workers_count * sizeof(*catalog->outgoing));
+}

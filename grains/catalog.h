@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The catalog: one worker's part of a silo, with the activations that it owns, its stripes of the callback registry, its
+ * messages, and its routes to grains elsewhere.
+ *
+ * Everything that a worker does with a message begins here: mail from the inbox is delivered, requests find their
+ * activation or the way to it, answers settle the callback that waits for them.
+ *
+ * Threads: its worker's, but for teff__grains, which is fixed once the silo has started.
+ */
+#ifndef TEFF_GRAINS_CATALOG_H
+#define TEFF_GRAINS_CATALOG_H
+
+#include "directory/directory.h"
+#include "directory/route.h"
+#include "grains/activation.h"
+#include "grains/key.h"
+#include "messaging/caller.h"
+#include "messaging/exchange.h"
+
+typedef struct teff__catalog teff__catalog;
+
+/* What stop asks of a worker, one after the other; see grains/stop.h. */
+typedef enum teff__stop_phase {
+    TEFF__STOP_NONE,
+    TEFF__STOP_DRAIN,
+    TEFF__STOP_DEACTIVATE,
+    TEFF__STOP_SETTLE
+} teff__stop_phase;
+
+/* What the catalogs of a silo share. */
+typedef struct teff__grains {
+    teff__exchange *exchange;
+    teff__types types;
+    teff__directory directory;
+    teff__hash_seed seed;
+    teff__call_defaults defaults;
+    teff__catalog **catalogs;
+    uint32_t mailbox_max;
+    int64_t stop_timeout_ns;
+    teff__atomic_i64 stop_began_ns; /* set by stop before the first phase; workers */
+    teff__atomic_u32 next_worker;   /* for tasks that name none */
+    int (*worker_start)(void *user, uint32_t worker, void **ret_context);
+    void (*worker_stop)(void *user, void *context);
+    void *user;
+    /* What a worker tells the silo: that it began, or could not; did what the phase of stop asked; ended. */
+    void (*worker_begun)(teff_silo *silo, int result);
+    void (*phase_done)(teff_silo *silo);
+    void (*worker_ended)(teff_silo *silo, bool begun);
+} teff__grains;
+
+/* Messages for one other worker, collected during a pass; newest first. */
+typedef struct teff__outgoing {
+    teff__link *newest, *oldest;
+    uint32_t count;
+} teff__outgoing;
+
+/* At so many the chain is posted before the pass ends, so that the other worker can begin. */
+enum { TEFF__OUTGOING_MAX = 32 };
+
+struct teff__catalog {
+    teff__worker worker; /* first */
+    teff__grains *grains;
+    teff__exchange *exchange;
+    teff__stripe *stripe; /* the one that opens; of those owned: */
+    teff__stripe *stripes;
+    uint32_t stripes_count, stripes_used;
+    uint64_t tag; /* of the addresses of its activations */
+    teff__slotmap activations;
+    teff__routes routes;
+    uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
+    teff__outgoing *outgoing;
+    uint32_t suspended;      /* turns and tasks that wait */
+    bool begun;              /* worker_start, if any, succeeded */
+    bool gate_closed;        /* stop: no new calls */
+    bool phase_acknowledged;
+    teff__stop_phase phase;
+    int64_t sweep_after_ns;  /* no sweep before */
+    teff__ring sleepers;     /* teff_sleep's, of turns and tasks */
+    teff__ring tasks;        /* that have begun and not ended */
+    teff__ring blocks;       /* of teff_turn_alloc, of all turns */
+    void *context;           /* from worker_start */
+    uint64_t late;           /* statistic: answers that nobody waited for */
+    teff__postbox postbox;
+    teff__message control[TEFF__STOP_SETTLE + 1]; /* one for each phase of stop */
+};
+
+_Static_assert(offsetof(teff__catalog, worker) == 0, "a worker is its catalog");
+
+static inline teff__catalog *teff__catalog_of(teff__worker *worker)
+{
+    return (teff__catalog *)(void *)worker;
+}
+
+/* Of a silo; in runtime/silo.c, which builds it. */
+TEFF__INTERNAL teff__grains *teff__silo_grains(teff_silo *silo);
+
+extern TEFF__INTERNAL const teff__worker_ops teff__catalog_ops;
+
+/* In zeroed memory, cache-line aligned. What fails is undone. */
+TEFF__INTERNAL int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
+                                      const teff__worker_options *options);
+/*
+ * Drops what is left when the worker's thread has ended: mail, activations without a hook, what dropped turns and tasks
+ * held. All catalogs drain before the first one finishes, since they hold each other's messages.
+ */
+TEFF__INTERNAL void teff__catalog_drain(teff__catalog *catalog);
+TEFF__INTERNAL void teff__catalog_finish(teff__catalog *catalog);
+
+/* Posts what was collected for other workers. */
+TEFF__INTERNAL void teff__catalog_post_all(teff__catalog *catalog);
+TEFF__INTERNAL void teff__catalog_post(teff__catalog *catalog, uint32_t worker,
+                                       teff__message *message);
+
+/* Goes on to another stripe of the worker's, where one is left with room. TEFF_EOVERLOADED, TEFF_ENOMEM. */
+TEFF__INTERNAL int teff__catalog_take_callback_slow(teff__catalog *catalog, int status,
+                                                    teff__callback **ret);
+
+/* A callback to open in catalog->stripe. */
+static inline int teff__catalog_take_callback(teff__catalog *catalog, teff__callback **ret)
+{
+    int status = 0;
+    *ret = teff__stripe_take(catalog->stripe, &status);
+    return TEFF__LIKELY(*ret != NULL) ? 0 : teff__catalog_take_callback_slow(catalog, status, ret);
+}
+
+/* Who waits for an awaited call, or for a future: stands in the suspended frame. */
+typedef struct teff__await {
+    teff__waiter waiter;
+    teff__message *answer; /* an awaited call's; NULL: `code` says how it ended */
+    int code;
+} teff__await;
+
+/* Ends a callback of this worker with an answer, which it takes, or with a code. */
+TEFF__INTERNAL void teff__catalog_settle(teff__catalog *catalog, uint64_t id,
+                                         teff__message *answer, int code);
+
+/* Sends a response to whoever waits for it; takes the message. */
+TEFF__INTERNAL void teff__catalog_respond(teff__catalog *catalog, teff__message *message);
+
+/* Answers a request that never got a turn; takes the message. `text` NULL: the status' own. */
+TEFF__INTERNAL void teff__catalog_reject(teff__catalog *catalog, teff__message *message, int code,
+                                         const char *text);
+
+/*
+ * Sends a request on its way: delivers it, or posts it to the worker whose grain it is. Takes the message unless it
+ * fails. Stores the route in *to. TEFF_EINVAL, TEFF_ENOMEM, TEFF_EOVERLOADED, TEFF_ELIMIT.
+ */
+TEFF__INTERNAL int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to,
+                                           teff__message *message);
+
+/* Puts a request into the mailbox. TEFF_EOVERLOADED where that is full; the message is then still the caller's. */
+static inline int teff__catalog_deliver(teff__catalog *catalog, teff__activation *activation,
+                                        teff__message *message)
+{
+    if (TEFF__UNLIKELY(activation->mail_count >= catalog->grains->mailbox_max))
+        return TEFF_EOVERLOADED;
+    teff__queue_push(&activation->mailbox, &message->link);
+    activation->mail_count++;
+    if (activation->flags == 0) {
+        activation->flags = TEFF__ACTIVATION_SCHEDULED;
+        teff__worker_push(&catalog->worker, &activation->item);
+    }
+    return 0;
+}
+
+/* The activation that a reference's hint names, if it is this worker's and really the reference's grain. */
+static inline teff__activation *teff__catalog_hinted(const teff__catalog *catalog,
+                                                     const teff_ref *to)
+{
+    if (TEFF__UNLIKELY(teff__address_tag_of(to->route) != catalog->tag))
+        return NULL;
+    teff__activation *activation =
+        teff__slotmap_get(&catalog->activations, teff__address_slot(to->route),
+                          teff__address_generation(to->route));
+    if (TEFF__UNLIKELY(activation == NULL || !teff__key_equal(&activation->record.key, &to->key) ||
+                       to->type == NULL || !teff__type_is(activation->type, to->type)))
+        return NULL;
+    return activation;
+}
+
+static inline int teff__catalog_send(teff__catalog *catalog, teff_ref *to, teff__message *message)
+{
+    teff__activation *activation = teff__catalog_hinted(catalog, to);
+    if (TEFF__LIKELY(activation != NULL))
+        return teff__catalog_deliver(catalog, activation, message);
+    return teff__catalog_send_slow(catalog, to, message);
+}
+
+/* Suspends the running turn or task after a successful teff__worker_reserve. */
+static inline void teff__catalog_suspend(teff__catalog *catalog, teff__waiter *waiter)
+{
+    catalog->suspended++;
+    teff__worker_suspend(&catalog->worker, waiter);
+    catalog->suspended--;
+}
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finding the way of a request.
+ *
+ * A sender without a valid hint asks its route cache, then the directory. A receiver whose activation is gone asks the
+ * directory: another worker's address forwards the request (at most twice), none makes an activation here, where its
+ * sender looked for it.
+ */
+#include "grains/dispatch.h"
+
+#include "grains/activate.h"
+
+#include "teff/status.h"
+
+const teff__type *teff__dispatch_type(const teff__grains *grains, const teff_ref *to)
+{
+    if (to->type == NULL || to->type->text == NULL || !teff__key_valid(&to->key))
+        return NULL;
+    return teff__types_find_text(&grains->types, to->type->text);
+}
+
+/* Posts a request to the worker of `address`, with all that a receiver needs. */
+static void post_request(teff__catalog *catalog, teff__message *message, uint64_t address,
+                         const teff__type *type, const teff_key *key)
+{
+    message->address = address;
+    message->to.type = &type->def.name; /* the caller's own name may be gone before the message is */
+    message->to.route = 0;
+    message->to.key = *key;
+    teff__catalog_post(catalog, teff__address_worker(address), message);
+}
+
+static void send_by_route(teff__catalog *catalog, teff__route *route, teff__message *message)
+{
+    const teff__type *type =
+        teff__types_by_id(&catalog->grains->types, route->record.type);
+    route->used = true;
+    if (TEFF__UNLIKELY(route->switching)) {
+        message->to.type = &type->def.name;
+        message->to.key = route->record.key;
+        teff__queue_push(&route->waiting, &message->link);
+        return;
+    }
+    post_request(catalog, message, route->record.address, type, &route->record.key);
+}
+
+/* This worker's activation of that address, which the directory gave a moment ago: it may be gone only if it is not ours. */
+static teff__activation *own_activation(const teff__catalog *catalog, uint64_t address)
+{
+    return teff__address_tag_of(address) == catalog->tag
+               ? teff__slotmap_get(&catalog->activations, teff__address_slot(address),
+                                   teff__address_generation(address))
+               : NULL;
+}
+
+/* The address of the grain's activation: the registered one, or one that is made here. */
+static int find_or_create(teff__catalog *catalog, const teff__type *type, const teff_key *key,
+                          uint64_t hash, uint64_t *ret_address)
+{
+    teff__activation *created;
+    *ret_address = teff__directory_find(&catalog->grains->directory, hash, type->id, key);
+    if (*ret_address != 0)
+        return 0;
+    return teff__activation_create(catalog, type, key, hash, &created, ret_address);
+}
+
+/* The route that a reference names, if it is one of this worker's and really leads to the reference's grain. */
+static teff__route *hinted_route(teff__catalog *catalog, const teff_ref *to)
+{
+    teff__route *route = teff__routes_get(&catalog->routes, to->route);
+    if (route == NULL || !teff__key_equal(&route->record.key, &to->key) || to->type == NULL ||
+        !teff__type_is(teff__types_by_id(&catalog->grains->types, route->record.type), to->type))
+        return NULL;
+    return route;
+}
+
+int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message *message)
+{
+    teff__route *route = hinted_route(catalog, to);
+    if (TEFF__LIKELY(route != NULL)) {
+        send_by_route(catalog, route, message);
+        return 0;
+    }
+    const teff__type *type = teff__dispatch_type(catalog->grains, to);
+    if (type == NULL)
+        return TEFF_EINVAL;
+    const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, &to->key);
+    route = teff__routes_find(&catalog->routes, hash, type->id, &to->key);
+    if (route == NULL) {
+        uint64_t address;
+        int r = find_or_create(catalog, type, &to->key, hash, &address);
+        if (r != 0)
+            return r;
+        teff__activation *activation = own_activation(catalog, address);
+        if (activation != NULL) {
+            to->route = address;
+            return teff__catalog_deliver(catalog, activation, message);
+        }
+        r = teff__routes_add(&catalog->routes, hash, type->id, &to->key, address, &route);
+        if (r != 0)
+            return r;
+    }
+    to->route = route->name;
+    send_by_route(catalog, route, message);
+    return 0;
+}
+
+/* A probe found where its grain lives, or nothing: it goes back to the worker that sent it. */
+static void turn_probe_back(teff__catalog *catalog, teff__message *probe, uint64_t address)
+{
+    probe->kind = TEFF__MESSAGE_PROBED;
+    probe->address = address;
+    teff__catalog_post(catalog, teff__address_worker(probe->correlation), probe);
+}
+
+static void take_in(teff__catalog *catalog, teff__activation *activation, teff__message *message)
+{
+    if (TEFF__UNLIKELY(message->kind == TEFF__MESSAGE_PROBE)) {
+        turn_probe_back(catalog, message, activation->record.address);
+        return;
+    }
+    const int r = teff__catalog_deliver(catalog, activation, message);
+    if (TEFF__UNLIKELY(r != 0))
+        teff__catalog_reject(catalog, message, r, "the grain's mailbox is full");
+}
+
+static void refuse(teff__catalog *catalog, teff__message *message, int code, const char *text)
+{
+    if (message->kind == TEFF__MESSAGE_PROBE)
+        turn_probe_back(catalog, message, 0);
+    else
+        teff__catalog_reject(catalog, message, code, text);
+}
+
+/* The address that the message was sent to names no activation of that grain here. */
+static void arrived_astray(teff__catalog *catalog, teff__message *message)
+{
+    const teff__type *type = teff__dispatch_type(catalog->grains, &message->to);
+    uint64_t address;
+    if (type == NULL) {
+        refuse(catalog, message, TEFF_EINVAL, "no such grain type");
+        return;
+    }
+    const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, &message->to.key);
+    const int r = find_or_create(catalog, type, &message->to.key, hash, &address);
+    if (r != 0) {
+        refuse(catalog, message, r, NULL);
+        return;
+    }
+    teff__activation *activation = own_activation(catalog, address);
+    if (activation != NULL)
+        take_in(catalog, activation, message);
+    else if (message->hops++ < TEFF__MESSAGE_HOPS_MAX)
+        post_request(catalog, message, address, type, &message->to.key);
+    else
+        refuse(catalog, message, TEFF_EREJECTED,
+               "Forwarding failed: the grain moved each time the call came to where it was");
+}
+
+void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message)
+{
+    teff__activation *activation = own_activation(catalog, message->address);
+    if (TEFF__LIKELY(activation != NULL &&
+                     teff__key_equal(&activation->record.key, &message->to.key) &&
+                     teff__type_is(activation->type, message->to.type)))
+        take_in(catalog, activation, message);
+    else
+        arrived_astray(catalog, message);
+}
+
+/* Sends a probe after the messages that went by the route's old address, and keeps what is sent from now on. */
+static void begin_switch(teff__catalog *catalog, teff__route *route)
+{
+    teff__message *probe = teff__pool_take(&catalog->postbox.pools[0]);
+    if (probe == NULL)
+        return; /* the old address goes on to be forwarded; the next answer tries again */
+    memset(probe, 0, TEFF__MESSAGE_HEADER);
+    probe->home = &catalog->postbox.pools[0];
+    probe->kind = TEFF__MESSAGE_PROBE;
+    probe->correlation = route->name;
+    probe->deadline_ns = INT64_MAX;
+    post_request(catalog, probe, route->record.address,
+                 teff__types_by_id(&catalog->grains->types, route->record.type),
+                 &route->record.key);
+    route->switching = true;
+}
+
+void teff__dispatch_probed(teff__catalog *catalog, teff__message *probe)
+{
+    teff__route *route = teff__routes_get(&catalog->routes, probe->correlation);
+    const uint64_t address = probe->address;
+    teff__postbox_drop(&catalog->postbox, probe);
+    teff_assert(route != NULL && route->switching); /* a switching route is never removed */
+    teff__queue waiting = route->waiting;
+    teff__queue_init(&route->waiting);
+    route->switching = false;
+    if (address == 0 || teff__address_tag_of(address) == catalog->tag)
+        teff__routes_remove(&catalog->routes, route); /* it lives here, or nowhere: look again */
+    else
+        route->record.address = address;
+    for (teff__link *link; (link = teff__queue_pop(&waiting)) != NULL;) {
+        teff__message *message = (teff__message *)link;
+        message->address = address;
+        if (address == 0 || teff__address_tag_of(address) == catalog->tag)
+            teff__dispatch_arrived(catalog, message);
+        else
+            teff__catalog_post(catalog, teff__address_worker(address), message);
+    }
+}
+
+void teff__dispatch_answered(teff__catalog *catalog, teff_ref *to, uint64_t address)
+{
+    teff__route *route = hinted_route(catalog, to);
+    if (route == NULL && teff__address_tag_of(address) == catalog->tag)
+        to->route = address;
+    if (route != NULL && address != 0 && route->record.address != address && !route->switching)
+        begin_switch(catalog, route);
+}

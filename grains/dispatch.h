@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where a request goes: to an activation of this worker, to one that is made for it, or along a route to another worker.
+ *
+ * Threads: the worker's.
+ */
+#ifndef TEFF_GRAINS_DISPATCH_H
+#define TEFF_GRAINS_DISPATCH_H
+
+#include "grains/catalog.h"
+
+/* A request, or a route's probe, that came by the inbox; takes it. */
+TEFF__INTERNAL void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message);
+
+/* A probe of this worker's came back; takes it. */
+TEFF__INTERNAL void teff__dispatch_probed(teff__catalog *catalog, teff__message *message);
+
+/* An answer came from `address`: the reference's route is corrected where it says otherwise. */
+TEFF__INTERNAL void teff__dispatch_answered(teff__catalog *catalog, teff_ref *to, uint64_t address);
+
+/* The type that a reference names, or NULL with *ret_status: TEFF_EINVAL. Checks the key, too. */
+TEFF__INTERNAL const teff__type *teff__dispatch_type(const teff__grains *grains,
+                                                     const teff_ref *to);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tasks and sleeping.
+ *
+ * A task is one allocation that begins with a message: posted to its worker, run from the run queue like any item, and
+ * turned round into the response that settles its future.
+ */
+#include "grains/task.h"
+
+#include "grains/call.h"
+#include "grains/turn.h"
+#include "messaging/client.h"
+#include "messaging/future.h"
+
+#include "teff/status.h"
+
+typedef struct teff__task {
+    teff__message message;
+    teff__item item;
+    teff__ring ring; /* of the catalog, from arrival to end */
+    int (*run)(teff_task *task, void *user);
+    void *user;
+} teff__task;
+
+static void task_run(teff__worker *worker, teff__item *item)
+{
+    teff__catalog *catalog = teff__catalog_of(worker);
+    teff__task *task = teff__container_of(item, teff__task, item);
+    teff_caller caller;
+    teff__caller_init(&caller, TEFF__CALLER_TASK, catalog, INT64_MAX);
+    const int result = task->run(&caller, task->user);
+    if (caller.futures != 0)
+        teff__caller_drop_futures(catalog, &caller);
+    teff__ring_remove(&task->ring);
+    if (task->message.correlation == 0) {
+        teff__postbox_drop(&catalog->postbox, &task->message);
+        return;
+    }
+    teff__message_answer(&task->message, result, 0);
+    teff__catalog_respond(catalog, &task->message);
+}
+
+void teff__task_arrived(teff__catalog *catalog, teff__message *message)
+{
+    teff__task *task = (teff__task *)(void *)message;
+    teff__ring_push_back(&catalog->tasks, &task->ring);
+    teff__worker_push(&catalog->worker, &task->item);
+}
+
+void teff__tasks_drop(teff__catalog *catalog)
+{
+    while (!teff__ring_empty(&catalog->tasks)) {
+        teff__task *task = teff__container_of(catalog->tasks.next, teff__task, ring);
+        teff__ring_remove(&task->ring);
+        teff__postbox_drop(&catalog->postbox, &task->message);
+    }
+}
+
+static teff__task *task_create(teff__exchange *exchange, int (*run)(teff_task *, void *),
+                               void *user)
+{
+    teff__task *task = teff__memory_alloc(exchange->memory, sizeof(*task));
+    if (task == NULL)
+        return NULL;
+    task->message.kind = TEFF__MESSAGE_SPAWN;
+    task->message.size_class = TEFF__MESSAGE_HEAP;
+    task->message.heap_bytes = sizeof(*task);
+    task->item.run = task_run;
+    task->run = run;
+    task->user = user;
+    return task;
+}
+
+/* Opens the future that the task will settle. *ret_sendable false: it is settled already, the silo stops. */
+static int open_future(teff_caller *caller, uint64_t *ret_id, bool *ret_sendable)
+{
+    if (caller->kind == TEFF__CALLER_CLIENT) {
+        teff__client *client = teff__client_of(caller);
+        if (client->thread != teff__thread_self())
+            return TEFF_EINVALIDSTATE;
+        return teff__client_open(client, INT64_MAX, TEFF__CALLBACK_FUTURE, ret_id, ret_sendable);
+    }
+    teff__catalog *catalog = caller->home;
+    teff__callback *callback;
+    const int r = teff__catalog_take_callback(catalog, &callback);
+    if (r != 0)
+        return r;
+    *ret_sendable = true;
+    *ret_id = teff__stripe_open(catalog->stripe, callback, NULL, INT64_MAX, TEFF__CALLBACK_FUTURE);
+    return 0;
+}
+
+/* Takes back a future whose task never went anywhere. */
+static void drop_future(teff_caller *caller, const teff__registry *registry, uint64_t id)
+{
+    teff__message *answer;
+    if (caller->kind == TEFF__CALLER_CLIENT) {
+        teff__client *client = teff__client_of(caller);
+        (void)teff__stripe_claim(client->stripe, id, NULL, TEFF_ECANCELED);
+        teff__client_settled(client, id);
+    } else {
+        teff__catalog_settle(caller->home, id, NULL, TEFF_ECANCELED);
+    }
+    (void)teff__future_take(registry, caller, id, &answer);
+}
+
+/* Which worker a task goes to that named none, or named `worker`; false: there is no such worker. */
+static bool choose_worker(teff__grains *grains, int worker, uint32_t *ret)
+{
+    const uint32_t count = grains->exchange->workers_count;
+    if (worker == TEFF_WORKER_ANY)
+        *ret = teff__atomic_u32_add_relaxed(&grains->next_worker, 1) % count;
+    else if (worker < 0 || (uint32_t)worker >= count)
+        return false;
+    else
+        *ret = (uint32_t)worker;
+    return true;
+}
+
+/* Posts under the silo's lock: stop takes it before it speaks to the workers, so the task comes before stop does. */
+static int post_task(teff__exchange *exchange, uint32_t worker, teff__task *task)
+{
+    teff__mutex_lock(&exchange->lock);
+    const bool admits = exchange->admits;
+    if (admits)
+        teff__exchange_post(exchange, worker, &task->message);
+    teff__mutex_unlock(&exchange->lock);
+    return admits ? 0 : TEFF_EINVALIDSTATE;
+}
+
+int teff_silo_spawn(teff_silo *silo, int worker, int (*run)(teff_task *task, void *user),
+                    void *user, teff_caller *caller, teff_future *ret)
+{
+    uint32_t index;
+    if (silo == NULL || run == NULL || (caller == NULL) != (ret == NULL))
+        return TEFF_EINVAL;
+    teff__exchange *exchange = teff__silo_exchange(silo);
+    if (!choose_worker(teff__silo_grains(silo), worker, &index))
+        return TEFF_EINVAL;
+    teff__task *task = task_create(exchange, run, user);
+    if (task == NULL)
+        return TEFF_ENOMEM;
+    const teff__registry *registry = &exchange->registry;
+    bool sendable = true;
+    uint64_t id = 0;
+    int r = caller != NULL ? open_future(caller, &id, &sendable) : 0;
+    if (r == 0) {
+        task->message.correlation = id;
+        if (caller != NULL)
+            teff__future_add(registry, caller, id);
+        r = sendable ? post_task(exchange, index, task) : TEFF_EINVALIDSTATE;
+        if (r != 0 && caller != NULL)
+            drop_future(caller, registry, id);
+    }
+    if (r != 0)
+        teff__memory_free(exchange->memory, task, sizeof(*task));
+    else if (ret != NULL)
+        ret->id = id;
+    return r;
+}
+
+/* Waits in a turn or task until the future is settled. */
+static int await_future(teff__catalog *catalog, teff__callback *callback)
+{
+    teff__await await = { .answer = NULL };
+    const int r = teff__worker_reserve(&catalog->worker);
+    if (r != 0)
+        return r;
+    callback->value = &await;
+    teff__catalog_suspend(catalog, &await.waiter);
+    return 0;
+}
+
+static int settled(teff_caller *caller, teff__callback *callback, uint64_t id)
+{
+    if (caller->kind == TEFF__CALLER_CLIENT) {
+        teff__client_settled(teff__client_of(caller), id);
+        return 0;
+    }
+    const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
+    return (word & TEFF__CALLBACK_STATE) == TEFF__CALLBACK_SETTLED
+               ? 0
+               : await_future(caller->home, callback);
+}
+
+int teff_task_claim(teff_caller *caller, teff_future future, int *ret_result)
+{
+    if (caller == NULL || ret_result == NULL)
+        return TEFF_EINVAL;
+    int r = teff__caller_check(caller);
+    if (r != 0)
+        return r;
+    teff__exchange *exchange = teff__caller_exchange(caller);
+    teff__callback *callback = teff__future_find(&exchange->registry, caller, future.id);
+    if (callback == NULL)
+        return TEFF_EINVAL;
+    r = settled(caller, callback, future.id);
+    if (r != 0)
+        return r;
+    teff__message *answer;
+    r = teff__future_take(&exchange->registry, caller, future.id, &answer);
+    if (answer != NULL) {
+        *ret_result = answer->code;
+        teff__postbox_drop(teff__caller_postbox(caller), answer);
+    }
+    return r;
+}
+
+/* Stands in the frame that sleeps. */
+typedef struct sleeper {
+    teff__waiter waiter;
+    teff__timer timer;
+    teff__ring ring;
+    teff__catalog *catalog;
+    uint8_t kind;
+    int code;
+} sleeper;
+
+static void end_sleep(sleeper *one, int code)
+{
+    one->code = code;
+    teff__ring_remove(&one->ring);
+    teff__worker_ready(&one->catalog->worker, &one->waiter);
+}
+
+static void slept(teff__timer *timer)
+{
+    end_sleep(teff__container_of(timer, sleeper, timer), 0);
+}
+
+void teff__sleepers_wake(teff__catalog *catalog, teff__caller_kind kind)
+{
+    for (teff__ring *next, *at = catalog->sleepers.next; at != &catalog->sleepers; at = next) {
+        sleeper *one = teff__container_of(at, sleeper, ring);
+        next = at->next;
+        if (one->kind != kind)
+            continue;
+        teff__timers_stop(&catalog->worker.timers, &one->timer);
+        end_sleep(one, TEFF_EUNAVAILABLE);
+    }
+}
+
+/* Stop has come to the point where callers of that kind do not sleep any more. */
+static bool sleepless(const teff__catalog *catalog, const teff_caller *caller)
+{
+    return caller->kind == TEFF__CALLER_TASK ? catalog->phase >= TEFF__STOP_DRAIN
+                                             : catalog->phase >= TEFF__STOP_SETTLE;
+}
+
+int teff_sleep(teff_caller *caller, int64_t duration_ns)
+{
+    if (caller == NULL || duration_ns < 0)
+        return TEFF_EINVAL;
+    int r = teff__caller_check(caller);
+    if (r != 0)
+        return r;
+    if (caller->kind == TEFF__CALLER_CLIENT)
+        return teff__client_sleep(teff__client_of(caller), duration_ns);
+
+    teff__catalog *catalog = caller->home;
+    if (sleepless(catalog, caller))
+        return TEFF_EUNAVAILABLE;
+    r = teff__worker_reserve(&catalog->worker);
+    if (r != 0)
+        return r;
+    sleeper one = { .catalog = catalog, .kind = caller->kind };
+    if (duration_ns == 0) {
+        teff__worker_ready(&catalog->worker, &one.waiter);
+    } else {
+        teff__ring_push_back(&catalog->sleepers, &one.ring);
+        teff__timers_start(&catalog->worker.timers, &one.timer,
+                           teff__time_add(teff__clock_now_ns(catalog->worker.clock), duration_ns),
+                           slept);
+    }
+    teff__catalog_suspend(catalog, &one.waiter);
+    return one.code;
+}

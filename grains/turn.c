@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Turns: running a request, and what a handler may ask of its turn.
+ */
+#include "grains/turn.h"
+
+#include "grains/activate.h"
+#include "messaging/future.h"
+
+#include "teff/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+struct teff__turn_block {
+    teff__turn_block *next; /* of the same turn */
+    size_t bytes;
+    teff__ring ring; /* of the catalog, should the turn never end */
+};
+
+static teff__turn *turn_of(const teff_turn *turn)
+{
+    return (teff__turn *)(void *)(uintptr_t)turn;
+}
+
+static teff__catalog *catalog_of(const teff_turn *turn)
+{
+    return turn->home;
+}
+
+/* Answers with what the handler returned. The argument is dead by now, so a text may take the body. */
+static void answer(teff__catalog *catalog, teff__turn *turn, teff__message *message, int code)
+{
+    if (message->correlation == 0) {
+        teff__postbox_drop(&catalog->postbox, message);
+        return;
+    }
+    teff__message_answer(message, code, turn->activation->record.address);
+    if (TEFF__UNLIKELY(code != 0)) {
+        const bool told = turn->failed == code;
+        const teff_method *own = &message->of->methods[message->method];
+        message->origin = told && turn->origin != NULL ? turn->origin : own;
+        if (told)
+            teff__message_set_text(message, turn->text);
+    }
+    teff__catalog_respond(catalog, message);
+}
+
+void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__message *message)
+{
+    teff_handler *const *table = teff__type_table(activation->type, message->of);
+    if (TEFF__UNLIKELY(table == NULL || message->method >= message->of->count)) {
+        teff__catalog_reject(catalog, message, TEFF_EINVAL,
+                             "the grain's type does not implement that interface");
+        return;
+    }
+    teff__turn turn;
+    void *result = teff__message_result(message);
+    teff__turn_begin(&turn, catalog, activation, message->deadline_ns);
+    teff__value_clear(result, message->of->methods[message->method].ret_size);
+    message->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
+    activation->served = true;
+    const int code = table[message->method](&turn.caller, activation->data,
+                                            teff__message_argument(message), result);
+    teff__turn_end(&turn);
+    answer(catalog, &turn, message, code);
+}
+
+void teff__caller_drop_futures(teff__catalog *catalog, teff_caller *caller)
+{
+    const teff__registry *registry = &catalog->exchange->registry;
+    for (uint64_t id; (id = teff__future_first(registry, caller)) != 0;) {
+        const teff__callback *callback = teff__future_find(registry, caller, id);
+        const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
+        teff__message *answer_left = NULL;
+        if ((word & TEFF__CALLBACK_STATE) == TEFF__CALLBACK_OPEN)
+            teff__catalog_settle(catalog, id, NULL, TEFF_ECANCELED);
+        (void)teff__future_take(registry, caller, id, &answer_left);
+        if (answer_left != NULL)
+            teff__postbox_drop(&catalog->postbox, answer_left);
+    }
+}
+
+static void block_free(teff__catalog *catalog, teff__turn_block *block)
+{
+    teff__ring_remove(&block->ring);
+    teff__memory_free(catalog->exchange->memory, block, block->bytes);
+}
+
+void teff__turn_end_slow(teff__turn *turn)
+{
+    teff__catalog *catalog = turn->caller.home;
+    teff__caller_drop_futures(catalog, &turn->caller);
+    while (turn->blocks != NULL) {
+        teff__turn_block *block = turn->blocks;
+        turn->blocks = block->next;
+        block_free(catalog, block);
+    }
+}
+
+void teff__turn_blocks_drop(teff__catalog *catalog)
+{
+    while (!teff__ring_empty(&catalog->blocks))
+        block_free(catalog, teff__container_of(catalog->blocks.next, teff__turn_block, ring));
+}
+
+static bool is_turn(const teff_turn *turn)
+{
+    return turn != NULL && turn->kind == TEFF__CALLER_TURN;
+}
+
+const teff_key *teff_turn_key(const teff_turn *turn)
+{
+    return is_turn(turn) ? &turn_of(turn)->activation->record.key : NULL;
+}
+
+teff_ref teff_turn_self(const teff_turn *turn)
+{
+    teff_ref self = { 0 };
+    if (is_turn(turn)) {
+        const teff__activation *activation = turn_of(turn)->activation;
+        self.type = &activation->type->def.name;
+        self.route = activation->record.address;
+        self.key = activation->record.key;
+    }
+    return self;
+}
+
+void *teff_turn_context(const teff_turn *turn)
+{
+    return is_turn(turn) ? turn_of(turn)->activation->type->context : NULL;
+}
+
+void *teff_turn_worker_context(const teff_turn *turn)
+{
+    if (turn == NULL || turn->kind == TEFF__CALLER_CLIENT)
+        return NULL;
+    return catalog_of(turn)->context;
+}
+
+void *teff_turn_alloc(teff_turn *turn, size_t size)
+{
+    enum { HEADER = (sizeof(teff__turn_block) + 15) / 16 * 16 };
+    if (!is_turn(turn) || size == 0 || size > SIZE_MAX - HEADER)
+        return NULL;
+    teff__turn_block *block =
+        teff__memory_alloc(catalog_of(turn)->exchange->memory, HEADER + size);
+    if (block == NULL)
+        return NULL;
+    block->bytes = HEADER + size;
+    teff__ring_push_back(&catalog_of(turn)->blocks, &block->ring);
+    block->next = turn_of(turn)->blocks;
+    turn_of(turn)->blocks = block;
+    return (char *)block + HEADER;
+}
+
+int teff_turn_fail(teff_turn *caller, int code, const char *format, ...)
+{
+    if (!is_turn(caller) || code <= 0 || format == NULL)
+        return TEFF_EINVAL;
+    teff__turn *turn = turn_of(caller);
+    char text[TEFF__TEXT_MAX]; /* the arguments may name the text that is there */
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    memcpy(turn->text, text, sizeof(text));
+    turn->failed = code;
+    turn->origin = NULL;
+    return code;
+}
+
+int teff_turn_pass(teff_turn *caller, int code)
+{
+    if (!is_turn(caller))
+        return TEFF_EINVAL;
+    teff__turn *turn = turn_of(caller);
+    if (code != 0 && turn->caller.outcome.code == code) {
+        (void)snprintf(turn->text, sizeof(turn->text), "%s", turn->caller.outcome.text);
+        turn->failed = code;
+        turn->origin = turn->caller.outcome.method;
+    }
+    return code;
+}
+
+int64_t teff_turn_deadline_ns(const teff_turn *turn)
+{
+    return is_turn(turn) ? turn->deadline_ns : INT64_MAX;
+}
+
+int teff_turn_deactivate(teff_turn *turn)
+{
+    if (!is_turn(turn))
+        return TEFF_EINVALIDSTATE;
+    teff__activation_ask(catalog_of(turn), turn_of(turn)->activation, TEFF_DEACTIVATED_REQUEST);
+    return 0;
+}

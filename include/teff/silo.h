@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The silo: grains, and the workers that run them.
+ *
+ * Created, types registered, started: active until stopped, and then destroyed. A silo runs on
+ * threads of its own, one for each worker; or on a uv loop of the program's (`loop`); or simulated
+ * (`simulated`), where nothing runs but inside teff_silo_run, teff_silo_advance and blocking calls
+ * of clients, and time passes only in the last two: the same seed does the same thing twice.
+ * Several silos live side by side in one process.
+ *
+ * A process that forked keeps its silos in the parent: any call in the child is TEFF_EINVALIDSTATE.
+ */
+#ifndef TEFF_SILO_H
+#define TEFF_SILO_H
+
+#include "teff/export.h"
+#include "teff/grain.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct uv_loop_s;
+
+typedef struct teff_silo teff_silo;
+
+/* Zero in a member means its default. Set struct_size to sizeof(teff_silo_options). */
+typedef struct teff_silo_options {
+    size_t struct_size;
+    uint32_t workers; /* 0: one for each core that the process may use; on a loop there is one */
+    struct uv_loop_s *loop; /* NULL: threads of its own. Borrowed until stopped */
+    size_t stack_bytes;     /* of a turn or task; 0: 64 KiB */
+
+    /*
+     * Run on each worker, first and last. `worker_start` may give a context for
+     * teff_turn_worker_context; non-zero makes teff_silo_start fail with it. `user` is handed to
+     * both and borrowed until stopped.
+     */
+    int (*worker_start)(void *user, uint32_t worker, void **ret_context);
+    void (*worker_stop)(void *user, void *context);
+    void *user;
+
+    bool simulated;
+    uint64_t seed; /* of all chance in the silo; 0: from the kernel */
+
+    int64_t response_timeout_ns; /* of calls that name none; 0: 30 s (as Orleans) */
+    int64_t stop_timeout_ns;     /* how long stop lets running requests end; 0: 10 s */
+
+    /* Suspended turns and tasks on each worker; 0: as vm.max_map_count lets them be guarded. */
+    uint32_t suspended_max;
+    /* What the silo may allocate, stacks excepted; beyond it TEFF_ENOMEM. 0: no limit. */
+    uint64_t memory_bytes_max;
+    /* Messages that wait for one grain; beyond it TEFF_EOVERLOADED. 0: 65,536. */
+    uint32_t mailbox_max;
+} teff_silo_options;
+
+/*
+ * Makes a silo that is not running yet. `options` may be NULL.
+ *
+ * Ownership: copies *options; gives a silo, free with teff_silo_destroy.
+ * Threads:   any.
+ * Errors:    TEFF_EINVAL: struct_size is wrong, a member is out of its range, `loop` together with
+ *            `simulated`.
+ *            TEFF_ENOMEM, TEFF_ELIMIT.
+ */
+TEFF_EXPORT int teff_silo_create(const teff_silo_options *options, teff_silo **ret);
+
+/*
+ * Makes a grain type known; before start. `context` is what teff_turn_context gives to its turns.
+ *
+ * Ownership: copies *type; borrows all that it points to until the silo is destroyed, and `context`
+ *            until stopped.
+ * Threads:   one at a time.
+ * Errors:    TEFF_EINVAL: the type is not well formed: no name or one over 255 bytes, a state over
+ *            1 MiB, no interface or one twice, a handler missing, a value over TEFF_VALUE_MAX, an
+ *            option that is unknown or not implemented.
+ *            TEFF_EINVALIDSTATE: the name is taken, or the silo has been started.
+ *            TEFF_ELIMIT: more than 65,535 types. TEFF_ENOMEM.
+ */
+TEFF_EXPORT int teff_silo_register(teff_silo *silo, const teff_grain_type *type, void *context);
+
+/*
+ * Starts the workers and returns when all are ready. If one fails, those before it are stopped
+ * again, and the silo may be destroyed only.
+ *
+ * Threads: one at a time; the loop's where the silo runs on one.
+ * Errors:  TEFF_EINVALIDSTATE: not just created. TEFF_ENOMEM, TEFF_ELIMIT, a negated errno, what
+ *          worker_start returned.
+ */
+TEFF_EXPORT int teff_silo_start(teff_silo *silo);
+
+/*
+ * Stops: takes no more calls, lets running requests end and grains deactivate (at most
+ * stop_timeout_ns), settles every call that is left with TEFF_EUNAVAILABLE, and stops the workers.
+ *
+ * Threads:  any but the silo's own. Several may call it; each gets the result.
+ * Suspends: blocks until stopped.
+ * Time:     stop_timeout_ns, and what a turn that does not yield takes.
+ * Errors:   TEFF_EWOULDBLOCK: called on a worker, in a completion function, or on the loop that the
+ *           silo runs on. TEFF_EINVALIDSTATE: never started. TEFF_ESTUCK: a turn never yielded;
+ *           nothing it can reach was freed.
+ */
+TEFF_EXPORT int teff_silo_stop(teff_silo *silo);
+
+/*
+ * Begins to stop and returns at once; `stopped` runs once with stop's result. On the silo's loop
+ * where it has one, else as the last act of its last thread: there it may signal, but not destroy
+ * the silo.
+ *
+ * Ownership: borrows `user` until `stopped` has run.
+ * Threads:   any, also a worker's.
+ * Suspends:  no.
+ * Errors:    `stopped` never runs then. TEFF_EINVAL: it is NULL. TEFF_EINVALIDSTATE: never started,
+ *            or stopped.
+ */
+TEFF_EXPORT int teff_silo_stop_then(teff_silo *silo, void (*stopped)(void *user, int result),
+                                    void *user);
+
+/*
+ * Of a simulated silo: runs all that can run now, on this thread, until nothing can. Time stands
+ * still.
+ *
+ * Threads: the one that started the silo.
+ * Errors:  TEFF_EINVALIDSTATE: not simulated, not active, or called from inside it.
+ */
+TEFF_EXPORT int teff_silo_run(teff_silo *silo);
+
+/*
+ * The same while `duration_ns` passes, from one deadline to the next.
+ *
+ * Threads: the one that started the silo.
+ * Errors:  as teff_silo_run. TEFF_EINVAL: `duration_ns` is negative.
+ */
+TEFF_EXPORT int teff_silo_advance(teff_silo *silo, int64_t duration_ns);
+
+/*
+ * Frees a silo, stopping it first where it runs; NULL is allowed. Returns NULL; or the silo, with
+ * nothing freed, where it cannot: clients of it are left, it is stuck, or this thread may not block
+ * (see teff_silo_stop).
+ *
+ * Ownership: takes `silo`, if it returns NULL.
+ * Threads:   one; no other may use the silo any more.
+ * Suspends:  blocks where it must stop.
+ */
+TEFF_EXPORT teff_silo *teff_silo_destroy(teff_silo *silo);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Turns: what a handler or hook of a grain can ask and do while it runs. A turn is given to the
+ * handler and is gone when that returns; keep no pointer to it.
+ *
+ * All of these belong to the thread that runs the turn, none suspends, and each that takes a `turn`
+ * answers another kind of caller with TEFF_EINVALIDSTATE, NULL, or zeroes.
+ */
+#ifndef TEFF_TURN_H
+#define TEFF_TURN_H
+
+#include "teff/caller.h"
+#include "teff/export.h"
+#include "teff/reference.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* My grain's key. Ownership: borrows it until the turn ends. */
+TEFF_EXPORT const teff_key *teff_turn_key(const teff_turn *turn);
+
+/*
+ * A reference to my own grain; `hello_self(turn)` gives it typed. A grain that awaits a call to
+ * itself waits for its own turn to end; send instead.
+ */
+TEFF_EXPORT teff_ref teff_turn_self(const teff_turn *turn);
+
+/* What was given to teff_silo_register with my type. */
+TEFF_EXPORT void *teff_turn_context(const teff_turn *turn);
+
+/* What worker_start (teff_silo_options) gave on the worker that runs this turn, or NULL. */
+TEFF_EXPORT void *teff_turn_worker_context(const teff_turn *turn);
+
+/*
+ * Zeroed memory for what is too large for the stack, aligned for any type. NULL: there is none, or
+ * `size` is 0.
+ *
+ * Ownership: borrowed until the turn ends.
+ */
+TEFF_EXPORT void *teff_turn_alloc(teff_turn *turn, size_t size);
+
+/*
+ * Sets what my caller finds in its outcome: a positive `code` of my interface and a text, cut where
+ * it is too long for a response. Returns `code`:
+ *
+ *     return teff_turn_fail(turn, ROOM_FULL, "%u members", count);
+ *
+ * Ownership: copies the text.
+ * Errors:    a `code` of 0 or less is not the grain's to give: TEFF_EINVAL is returned.
+ */
+TEFF_EXPORT int teff_turn_fail(teff_turn *turn, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/*
+ * Hands the failure of my last call on to my own caller, with its text and its origin; `code` is
+ * what that call returned, and is returned. 0 is handed through.
+ */
+TEFF_EXPORT int teff_turn_pass(teff_turn *turn, int code);
+
+/*
+ * When my caller stops waiting, in nanoseconds of the silo's monotonic clock (CLOCK_MONOTONIC, but
+ * for a simulated silo); INT64_MAX: it does not wait.
+ */
+TEFF_EXPORT int64_t teff_turn_deadline_ns(const teff_turn *turn);
+
+/*
+ * Asks for my activation to be deactivated as soon as no turn of it runs any more. Mail that waits
+ * by then is served by the next activation, in its order. Asking twice is asking once.
+ *
+ * Errors: TEFF_EINVALIDSTATE: not a turn of a grain.
+ */
+TEFF_EXPORT int teff_turn_deactivate(teff_turn *turn);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whoever may call: the part that turns, tasks and clients have in common, first in each of their structures.
+ *
+ * Threads: the one that runs the caller.
+ */
+#ifndef TEFF_MESSAGING_CALLER_H
+#define TEFF_MESSAGING_CALLER_H
+
+#include "messaging/registry.h"
+#include "runtime/clock.h"
+
+#include "teff/call.h"
+#include "teff/interface.h"
+#include "teff/silo.h"
+
+typedef enum teff__caller_kind {
+    TEFF__CALLER_TURN = 1,
+    TEFF__CALLER_TASK,
+    TEFF__CALLER_CLIENT
+} teff__caller_kind;
+
+enum {
+    TEFF__TEXT_MAX = 256, /* of a failure, with its NUL: a line; what a message has room for may be less */
+
+    TEFF__NEXT_TIMEOUT = 1, /* what teff_with and teff_within ask of the next call */
+    TEFF__NEXT_DETACHED = 2,
+    TEFF__NEXT_INVALID = 4
+};
+
+struct teff_caller {
+    uint8_t kind;
+    uint8_t next;            /* TEFF__NEXT_…: options that wait for the next call */
+    int64_t next_timeout_ns; /* with TEFF__NEXT_TIMEOUT */
+    int64_t deadline_ns;     /* of the turn; INT64_MAX for tasks and clients */
+    void *home;              /* turn, task: the catalog of its worker; client: itself */
+    uint32_t futures;        /* the newest unclaimed future's slot + 1, or 0; a ring through the slots' links */
+    teff_outcome outcome;
+    char text[TEFF__TEXT_MAX]; /* of the outcome, where it came with an answer; not initialised */
+};
+
+static inline void teff__caller_init(teff_caller *caller, teff__caller_kind kind, void *home,
+                                     int64_t deadline_ns)
+{
+    caller->kind = (uint8_t)kind;
+    caller->next = 0;
+    caller->deadline_ns = deadline_ns;
+    caller->home = home;
+    caller->futures = 0;
+    caller->outcome = (teff_outcome){ 0, false, NULL, "" };
+}
+
+/* Notes that the last call ended well. */
+static inline int teff__caller_succeed(teff_caller *caller, const teff_method *method)
+{
+    caller->outcome = (teff_outcome){ 0, true, method, "" };
+    return 0;
+}
+
+/* Notes how the last call failed and returns the code. `text` NULL: the status' own. Static, or caller->text. */
+TEFF__INTERNAL int teff__caller_fail(teff_caller *caller, int code, bool may_have_run,
+                                     const teff_method *method, const char *text);
+
+/* The same with a text that does not last: copies it. */
+TEFF__INTERNAL int teff__caller_fail_copy(teff_caller *caller, int code, bool may_have_run,
+                                          const teff_method *method, const char *text);
+
+/* What the silo decides for the calls of its callers. */
+typedef struct teff__call_defaults {
+    int64_t response_timeout_ns;
+    const teff__clock *clock;
+} teff__call_defaults;
+
+/* The whole rule; see teff__caller_deadline. */
+TEFF__INTERNAL int teff__caller_deadline_slow(teff_caller *caller, const teff_method *method,
+                                              int64_t now_ns, const teff__call_defaults *defaults,
+                                              int64_t *ret_deadline_ns, uint32_t *ret_flags);
+
+/*
+ * The deadline of the caller's next call to `method`; uses up the options that waited for it. *ret_flags says whether it
+ * is the silo's default. TEFF_EINVAL where the options were invalid. `now_ns` is a cached time: a timeout below 100 ms
+ * that somebody asked for reads the clock instead.
+ */
+static inline int teff__caller_deadline(teff_caller *caller, const teff_method *method,
+                                        int64_t now_ns, const teff__call_defaults *defaults,
+                                        int64_t *ret_deadline_ns, uint32_t *ret_flags)
+{
+    if (TEFF__UNLIKELY(caller->next != 0 || method->options >> 32 != 0))
+        return teff__caller_deadline_slow(caller, method, now_ns, defaults, ret_deadline_ns,
+                                          ret_flags);
+    const int64_t deadline_ns = now_ns + defaults->response_timeout_ns;
+    const bool earlier = deadline_ns <= caller->deadline_ns;
+    *ret_deadline_ns = earlier ? deadline_ns : caller->deadline_ns;
+    *ret_flags = earlier ? TEFF__CALLBACK_DEFAULT : 0;
+    return 0;
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the senders and receivers of one silo share: memory, clock, the callback registry, and the workers' inboxes.
+ *
+ * Threads: fixed once the silo has started, but for what the parts themselves allow.
+ */
+#ifndef TEFF_MESSAGING_EXCHANGE_H
+#define TEFF_MESSAGING_EXCHANGE_H
+
+#include "messaging/message.h"
+#include "messaging/registry.h"
+#include "runtime/worker.h"
+
+#include "teff/silo.h"
+
+typedef struct teff__exchange {
+    teff_silo *silo;
+    teff__memory *memory;
+    teff__clock clock;
+    teff__registry registry;
+    teff__spinners spinners;
+    teff__worker **workers;
+    uint32_t workers_count;
+    teff__postbox *postboxes[TEFF__STRIPES - TEFF__STRIPES_WORKERS]; /* of clients' stripes, made on first use */
+    teff__mutex lock;       /* the silo's: state, clients */
+    uint32_t clients_count; /* guarded by lock */
+    bool admits;            /* new clients; guarded by lock */
+    /* Simulated: runs what is runnable on the calling thread; when nothing is, moves the clock to what is due next, but
+     * not past `until_ns`. False: nothing ran, and the clock is there. */
+    bool (*step)(teff_silo *silo, int64_t until_ns);
+} teff__exchange;
+
+/* Of a silo; in runtime/silo.c, which builds it. */
+TEFF__INTERNAL teff__exchange *teff__silo_exchange(teff_silo *silo);
+
+/* Whether the calling thread is one of the silo's, or stands in an item that a simulation runs. */
+static inline bool teff__exchange_inside(const teff__exchange *exchange)
+{
+    for (uint32_t i = 0; i < exchange->workers_count; i++)
+        if (teff__worker_here(exchange->workers[i]))
+            return true;
+    return false;
+}
+
+/* Posts one message to a worker's inbox, from any thread. */
+static inline void teff__exchange_post(teff__exchange *exchange, uint32_t worker,
+                                       teff__message *message)
+{
+    teff__worker_post_chain(exchange->workers[worker], &message->link, &message->link);
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages: where they come from and go back to.
+ *
+ * A foreign message costs its dropper a shared write, so droppers collect a chain for one home and push it whole, once a
+ * pass or when another home's turn comes.
+ */
+#include "messaging/message.h"
+
+void teff__postbox_init(teff__postbox *postbox, teff__memory *memory, uint32_t messages_max)
+{
+    for (uint32_t i = 0; i < TEFF__MESSAGE_CLASSES; i++)
+        teff__pool_init(&postbox->pools[i], memory, teff__message_bytes(i), messages_max);
+    postbox->returns_first = postbox->returns_last = NULL;
+    postbox->returns_home = NULL;
+}
+
+void teff__postbox_finish(teff__postbox *postbox)
+{
+    for (uint32_t i = 0; i < TEFF__MESSAGE_CLASSES; i++)
+        teff__pool_finish(&postbox->pools[i]);
+}
+
+void teff__postbox_flush(teff__postbox *postbox)
+{
+    if (postbox->returns_home == NULL)
+        return;
+    teff__pool_put_foreign(postbox->returns_home, postbox->returns_first, postbox->returns_last);
+    postbox->returns_home = NULL;
+}
+
+void teff__postbox_drop_foreign(teff__postbox *postbox, teff__message *message)
+{
+    teff__pool_link *link = (teff__pool_link *)message;
+    teff__pool *home = message->home;
+    if (message->size_class == TEFF__MESSAGE_HEAP) {
+        teff__memory_free(postbox->pools[0].memory, message, message->heap_bytes);
+        return;
+    }
+    if (postbox->returns_home != home) {
+        teff__postbox_flush(postbox);
+        postbox->returns_home = home;
+        postbox->returns_last = link;
+        link->next = NULL;
+    } else {
+        link->next = postbox->returns_first;
+    }
+    postbox->returns_first = link;
+}
+
+void teff__message_set_text(teff__message *message, const char *text)
+{
+    const size_t room = teff__message_bytes(message->size_class) - TEFF__MESSAGE_HEADER;
+    const size_t length = strnlen(text, room - 1);
+    char *body = teff__message_body(message);
+    memcpy(body, text, length);
+    body[length] = '\0';
+    message->flags |= TEFF__MESSAGE_TEXT;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A message: a header of one cache line, the grain it is for (when it travels), and a body.
+ *
+ *   line 0      header
+ *   line 1      the reference: filled in only when the message leaves its worker, or comes from a client
+ *   body        the path of waiting turns (empty today) │ argument │ result        each part aligned to 16 bytes
+ *
+ * A message belongs to whoever holds it: an inbox, a mailbox, a turn, a settled callback, a caller that takes its result.
+ * The response is the request's own memory, turned round, so answering needs none. Who drops a message gives it back to
+ * its home pool: directly where that pool is its own, else in chains.
+ *
+ * Threads: one holder at a time; inboxes hand over.
+ */
+#ifndef TEFF_MESSAGING_MESSAGE_H
+#define TEFF_MESSAGING_MESSAGE_H
+
+#include "runtime/list.h"
+#include "runtime/memory.h"
+
+#include "teff/interface.h"
+#include "teff/reference.h"
+
+#include <string.h>
+
+typedef enum teff__message_kind {
+    TEFF__MESSAGE_REQUEST,
+    TEFF__MESSAGE_RESPONSE,
+    TEFF__MESSAGE_SPAWN,  /* a task to begin */
+    TEFF__MESSAGE_PROBE,  /* follows a route's messages to see where they end; see directory/route.h */
+    TEFF__MESSAGE_PROBED, /* its answer, to the worker that sent it */
+    TEFF__MESSAGE_CONTROL /* the silo speaks to one of its workers; never dropped */
+} teff__message_kind;
+
+enum {
+    TEFF__MESSAGE_MAY_HAVE_RUN = 1, /* a turn was given the request */
+    TEFF__MESSAGE_TEXT = 2,         /* the body is the text of a failure */
+
+    TEFF__MESSAGE_CLASSES = 3,
+    TEFF__MESSAGE_HEAP = 3, /* the class of a message that begins an object of its own, allocated by itself */
+    TEFF__MESSAGE_HEADER = 128,
+    /* All of a class's bytes: small enough for 100 in the first-level cache; what most values need; the largest values
+     * with a full path (2 x 1024 + 16 x 8). */
+    TEFF__MESSAGE_SMALL = 256,
+    TEFF__MESSAGE_MEDIUM = 640,
+    TEFF__MESSAGE_LARGE = 2304,
+    TEFF__MESSAGE_HOPS_MAX = 2, /* forwardings; as the field's reference */
+    TEFF__PATH_MAX = 16
+};
+
+typedef struct teff__message {
+    teff__link link;          /* of whatever holds it */
+    uint64_t correlation;     /* 0: nobody waits for an answer */
+    teff__pool *home;         /* NULL: of the class HEAP */
+    union {
+        const teff_interface *of;  /* request */
+        const teff_method *origin; /* response that failed: whose failure it was, or NULL */
+        size_t heap_bytes;         /* class HEAP: of the whole object */
+    };
+    int64_t deadline_ns;      /* INT64_MAX: never expires */
+    uint64_t address;         /* request: the activation it is meant for, or 0; response: the one that answers */
+    int32_t code;             /* response */
+    uint16_t method;
+    uint8_t kind, flags;
+    uint16_t argument, result; /* where they begin, from the start of the message */
+    uint8_t hops;              /* how often it was forwarded */
+    uint8_t size_class;
+    uint8_t path_count; /* ids of turns at the start of the body; none until deadlocks are detected */
+    uint8_t unused;
+    teff_ref to;
+    /* the body follows */
+} teff__message;
+
+_Static_assert(offsetof(teff__message, to) == TEFF__CACHE_LINE, "the header is one cache line");
+_Static_assert(sizeof(teff_ref) == 64, "a reference is 64 bytes");
+_Static_assert(sizeof(teff__message) == TEFF__MESSAGE_HEADER, "the body begins a line");
+
+static inline char *teff__message_body(const teff__message *message)
+{
+    return (char *)(uintptr_t)message + TEFF__MESSAGE_HEADER;
+}
+
+static inline size_t teff__align16(size_t size)
+{
+    return (size + 15) & ~(size_t)15;
+}
+
+static inline uint32_t teff__message_bytes(uint32_t size_class)
+{
+    return size_class == 0   ? TEFF__MESSAGE_SMALL
+           : size_class == 1 ? TEFF__MESSAGE_MEDIUM
+                             : TEFF__MESSAGE_LARGE;
+}
+
+/* The smallest class for an argument and a result of that size. */
+static inline uint32_t teff__message_class(size_t argument_size, size_t result_size)
+{
+    const size_t bytes =
+        TEFF__MESSAGE_HEADER + teff__align16(argument_size) + teff__align16(result_size);
+    return bytes <= TEFF__MESSAGE_SMALL ? 0 : bytes <= TEFF__MESSAGE_MEDIUM ? 1 : 2;
+}
+
+static inline void *teff__message_argument(teff__message *message)
+{
+    return (char *)message + message->argument;
+}
+
+static inline void *teff__message_result(teff__message *message)
+{
+    return (char *)message + message->result;
+}
+
+/*
+ * Copies a value of at most 1024 bytes. A call's values are mostly a few words: two overlapping moves for those, and
+ * none of them pays for a call of memcpy with a size that the compiler does not know.
+ */
+static inline void teff__value_copy(void *restrict to, const void *restrict from, size_t size)
+{
+    char *t = to;
+    const char *f = from;
+    if (size >= 16) {
+        for (; size > 32; size -= 16, t += 16, f += 16)
+            memcpy(t, f, 16);
+        char first[16], last[16];
+        memcpy(first, f, 16);
+        memcpy(last, f + size - 16, 16);
+        memcpy(t, first, 16);
+        memcpy(t + size - 16, last, 16);
+    } else if (size >= 8) {
+        uint64_t first, last;
+        memcpy(&first, f, 8);
+        memcpy(&last, f + size - 8, 8);
+        memcpy(t, &first, 8);
+        memcpy(t + size - 8, &last, 8);
+    } else {
+        for (; size > 0; size--)
+            *t++ = *f++;
+    }
+}
+
+/* Zeroes the room for a result: whole blocks of 16, which the body always has. */
+static inline void teff__value_clear(void *to, size_t size)
+{
+    for (char *t = to, *end = t + size; t < end; t += 16)
+        memset(t, 0, 16);
+}
+
+/* A sender's pools, and the foreign messages that it holds back to return them in chains. Threads: the owner. */
+typedef struct teff__postbox {
+    teff__pool pools[TEFF__MESSAGE_CLASSES];
+    teff__pool_link *returns_first, *returns_last; /* all of one home */
+    teff__pool *returns_home;
+} teff__postbox;
+
+TEFF__INTERNAL void teff__postbox_init(teff__postbox *postbox, teff__memory *memory,
+                                       uint32_t messages_max);
+TEFF__INTERNAL void teff__postbox_finish(teff__postbox *postbox);
+
+/* Sends the held back foreign messages home. */
+TEFF__INTERNAL void teff__postbox_flush(teff__postbox *postbox);
+
+/* Drops a message that does not come from one of these pools. */
+TEFF__INTERNAL void teff__postbox_drop_foreign(teff__postbox *postbox, teff__message *message);
+
+/* A message for that method with its fixed fields filled in, or NULL. */
+static inline teff__message *teff__postbox_take(teff__postbox *postbox, const teff_interface *of,
+                                                uint32_t number)
+{
+    const teff_method *method = &of->methods[number];
+    const uint32_t size_class = teff__message_class(method->arg_size, method->ret_size);
+    teff__message *message = teff__pool_take(&postbox->pools[size_class]);
+    if (TEFF__UNLIKELY(message == NULL))
+        return NULL;
+    message->home = &postbox->pools[size_class];
+    message->of = of;
+    message->method = (uint16_t)number;
+    message->kind = TEFF__MESSAGE_REQUEST;
+    message->flags = 0;
+    message->argument = TEFF__MESSAGE_HEADER;
+    message->result = (uint16_t)(TEFF__MESSAGE_HEADER + teff__align16(method->arg_size));
+    message->hops = 0;
+    message->size_class = (uint8_t)size_class;
+    message->path_count = 0;
+    return message;
+}
+
+/* Drops a message, whosever it is. */
+static inline void teff__postbox_drop(teff__postbox *postbox, teff__message *message)
+{
+    teff__pool *own = &postbox->pools[message->size_class];
+    if (TEFF__LIKELY(message->home == own))
+        teff__pool_put(own, message);
+    else
+        teff__postbox_drop_foreign(postbox, message);
+}
+
+/* Turns a request into its response in place. */
+static inline void teff__message_answer(teff__message *message, int code, uint64_t address)
+{
+    message->kind = TEFF__MESSAGE_RESPONSE;
+    message->code = code;
+    message->address = address;
+}
+
+/* Puts a failure's text into the body, cut to what fits. `text` must not lie in the message. */
+TEFF__INTERNAL void teff__message_set_text(teff__message *message, const char *text);
+
+/* The text that came with a failure, or NULL. Lies in the message. */
+static inline const char *teff__message_text(const teff__message *message)
+{
+    return message->flags & TEFF__MESSAGE_TEXT ? teff__message_body(message) : NULL;
+}
+
+#endif

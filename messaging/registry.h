@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The callback registry: every call that waits for an answer, in a slot of a stripe.
+ *
+ * A stripe belongs to one owner: a worker (which owns several) or a client. Only the owner opens callbacks and frees
+ * their slots. A worker's callbacks are settled by the worker alone, whatever brings the end: one thread sees response,
+ * timeout, cancellation and stop of a call. A client's are settled by whoever comes first, with one compare-and-swap to
+ * *claimed*; the winner hands the slot to the client through the stripe's done list, and every loser is silent.
+ *
+ *     free ─► open ─► free                  a worker's awaited call
+ *              ├────► settled ─► free       a future, until it is claimed
+ *              └────► claimed ─► settled | free      a client's: claimed by the winner, the rest by the client
+ *
+ * The correlation id names stripe, slot (24 bits together) and generation (40 bits: 18 hours of one slot at 60 ns), so
+ * finding a callback is an index, and a late or forged id fails one comparison. A slot whose generation is exhausted
+ * is retired. Deadlines lie in one array per stripe, INT64_MAX where nothing is open.
+ *
+ * The gate of a client's stripe. The client publishes the slot and then looks at the gate; stop closes the gate and then
+ * reads the slots. Both sides "set mine, then look at yours": all four accesses, and those of `made`, are seq_cst.
+ * Acquire and release would let both miss each other. A worker's gate is a plain flag of its own.
+ *
+ * Threads:
+ *   open, free, take_done     the owner
+ *   settle                    the owner, of a worker's stripe
+ *   claim                     any thread, of a client's stripe
+ *   close_gate                any thread
+ */
+#ifndef TEFF_MESSAGING_REGISTRY_H
+#define TEFF_MESSAGING_REGISTRY_H
+
+#include "runtime/memory.h"
+
+#include <stddef.h>
+
+enum {
+    TEFF__STRIPES = 128, /* a power of two; workers share the first half, clients have one each of the second */
+    TEFF__STRIPES_WORKERS = TEFF__STRIPES / 2,
+    TEFF__STRIPE_BITS = 7,
+    TEFF__CALLBACK_BITS = 24 - TEFF__STRIPE_BITS, /* of the slot within its stripe */
+    TEFF__CALLBACKS_MAX = 1 << TEFF__CALLBACK_BITS,
+    TEFF__GENERATION_SHIFT = 24
+};
+#define TEFF__GENERATION_MAX ((UINT64_C(1) << 40) - 1)
+
+_Static_assert(1 << TEFF__STRIPE_BITS == TEFF__STRIPES, "the id's bits name every stripe");
+
+typedef enum teff__callback_state {
+    TEFF__CALLBACK_FREE,
+    TEFF__CALLBACK_OPEN,
+    TEFF__CALLBACK_CLAIMED,
+    TEFF__CALLBACK_SETTLED
+} teff__callback_state;
+
+enum {
+    TEFF__CALLBACK_STATE = 3,   /* the state's bits in the word */
+    TEFF__CALLBACK_FUTURE = 4,  /* the result stays in the slot until it is claimed */
+    TEFF__CALLBACK_DEFAULT = 8, /* the deadline came from the silo's default */
+    TEFF__CALLBACK_SHIFT = 8    /* of the generation in the word */
+};
+
+typedef struct teff__callback {
+    teff__atomic_u64 word; /* generation, flags, state: owner; claimers of a client's */
+    void *value;           /* open: who waits, or NULL; claimed and settled: the answer, or NULL. Owner; the claimer */
+    uint32_t next;         /* free: the next free slot + 1; a future: its caller's next one + 1. Owner */
+    uint32_t previous;     /* a future: its caller's previous one + 1. Owner */
+    uint32_t done;         /* a client's, claimed: the next one of the done list + 1. The claimer.
+                              A worker's future: tells its caller. Owner */
+    int32_t code;          /* claimed and settled: how it ended, where there is no answer. Owner; the claimer */
+} teff__callback;
+
+_Static_assert(sizeof(teff__callback) == 32, "two callbacks share a cache line");
+
+typedef struct teff__stripe {
+    /* owner only, but for `made` and the counters, which anybody may read */
+    teff__callback *callbacks;
+    teff__atomic_i64 *deadlines; /* owner; whoever sweeps */
+    teff__memory *memory;
+    uint32_t free; /* the first free slot + 1, or 0 */
+    uint32_t base; /* the stripe's bits in an id */
+    int64_t low_ns; /* no open deadline is below; owner */
+    uint64_t generation_max;
+    void *owner;           /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
+    uint32_t worker;       /* the worker that owns it, or TEFF__NO_WORKER; fixed */
+    teff__atomic_u32 made; /* slots that exist: owner; whoever sweeps */
+    teff__atomic_u64 opened;
+    _Alignas(TEFF__CACHE_LINE) teff__atomic_u64 closed; /* whoever settles */
+    teff__atomic_u64 late;                              /* statistic: answers that nobody waited for */
+    teff__atomic_u32 gate;                              /* 1: closed; stop; owner */
+    _Alignas(TEFF__CACHE_LINE) teff__atomic_u32 done;   /* claimed slots for the client, a stack; claimers; owner */
+    teff__atomic_u32 sleeping;                          /* the word that a client sleeps on; owner; claimers */
+} teff__stripe;
+
+enum { TEFF__NO_WORKER = UINT32_MAX };
+
+typedef struct teff__registry {
+    teff__stripe *stripes;
+    teff__memory *memory;
+} teff__registry;
+
+TEFF__INTERNAL int teff__registry_init(teff__registry *registry, teff__memory *memory,
+                                       uint32_t workers);
+TEFF__INTERNAL void teff__registry_finish(teff__registry *registry);
+
+/* Callbacks opened and not yet settled, in all stripes: exact when nothing moves, a statistic otherwise. */
+TEFF__INTERNAL uint64_t teff__registry_open_count(const teff__registry *registry);
+
+static inline teff__stripe *teff__registry_stripe(const teff__registry *registry, uint64_t id)
+{
+    return &registry->stripes[(id >> TEFF__CALLBACK_BITS) & (TEFF__STRIPES - 1)];
+}
+
+static inline teff__callback *teff__stripe_at(const teff__stripe *stripe, uint64_t id)
+{
+    return &stripe->callbacks[id & (TEFF__CALLBACKS_MAX - 1)];
+}
+
+static inline uint32_t teff__stripe_index(const teff__stripe *stripe, const teff__callback *callback)
+{
+    return (uint32_t)(callback - stripe->callbacks);
+}
+
+/* A slot that never was, or NULL: TEFF_ENOMEM, or TEFF_EOVERLOADED when the stripe is full. */
+TEFF__INTERNAL teff__callback *teff__stripe_grow(teff__stripe *stripe, int *ret_status);
+
+/* A free slot; it stays free for everybody else until it is published. */
+static inline teff__callback *teff__stripe_take(teff__stripe *stripe, int *ret_status)
+{
+    if (TEFF__UNLIKELY(stripe->free == 0))
+        return teff__stripe_grow(stripe, ret_status);
+    teff__callback *callback = &stripe->callbacks[stripe->free - 1];
+    stripe->free = callback->next;
+    return callback;
+}
+
+/* What both kinds of publication share: all but the word. Returns the next generation. */
+static inline uint64_t teff__stripe_prepare(teff__stripe *stripe, teff__callback *callback,
+                                            void *waiter, int64_t deadline_ns)
+{
+    callback->value = waiter;
+    teff__atomic_i64_store_relaxed(&stripe->deadlines[teff__stripe_index(stripe, callback)],
+                                   deadline_ns);
+    if (deadline_ns < stripe->low_ns)
+        stripe->low_ns = deadline_ns;
+    teff__atomic_u64_increment_owner(&stripe->opened);
+    return (teff__atomic_u64_load_relaxed(&callback->word) >> TEFF__CALLBACK_SHIFT) + 1;
+}
+
+static inline uint64_t teff__stripe_id(const teff__stripe *stripe, const teff__callback *callback,
+                                       uint64_t generation)
+{
+    return generation << TEFF__GENERATION_SHIFT | stripe->base |
+           teff__stripe_index(stripe, callback);
+}
+
+/* The id of the callback that is open in that slot. */
+static inline uint64_t teff__stripe_open_id(const teff__stripe *stripe, uint32_t slot)
+{
+    const teff__callback *callback = &stripe->callbacks[slot];
+    return teff__stripe_id(stripe, callback,
+                           teff__atomic_u64_load_relaxed(&callback->word) >>
+                               TEFF__CALLBACK_SHIFT);
+}
+
+/* Opens a callback of a worker's stripe in a slot that was taken. Returns its id. */
+static inline uint64_t teff__stripe_open(teff__stripe *stripe, teff__callback *callback,
+                                         void *waiter, int64_t deadline_ns, uint32_t flags)
+{
+    const uint64_t generation = teff__stripe_prepare(stripe, callback, waiter, deadline_ns);
+    teff__atomic_u64_store_relaxed(&callback->word, generation << TEFF__CALLBACK_SHIFT | flags |
+                                                        TEFF__CALLBACK_OPEN);
+    return teff__stripe_id(stripe, callback, generation);
+}
+
+/* The same for a client's stripe. False: the gate is closed, and the callback is free again unless a sweep claimed it. */
+TEFF__INTERNAL bool teff__stripe_open_shared(teff__stripe *stripe, teff__callback *callback,
+                                             int64_t deadline_ns, uint32_t flags, uint64_t *ret_id);
+
+/* The word of an open callback of that id, whatever its flags. */
+static inline bool teff__callback_is_open(uint64_t word, uint64_t id)
+{
+    return (word & ~(uint64_t)(TEFF__CALLBACK_FUTURE | TEFF__CALLBACK_DEFAULT)) ==
+           ((id >> TEFF__GENERATION_SHIFT) << TEFF__CALLBACK_SHIFT | TEFF__CALLBACK_OPEN);
+}
+
+/* Gives a slot back. Its word keeps the generation, the state becomes free; an exhausted one is retired. */
+static inline void teff__stripe_free(teff__stripe *stripe, teff__callback *callback)
+{
+    const uint64_t generation =
+        teff__atomic_u64_load_relaxed(&callback->word) >> TEFF__CALLBACK_SHIFT;
+    teff__atomic_u64_store_relaxed(&callback->word,
+                                   generation << TEFF__CALLBACK_SHIFT | TEFF__CALLBACK_FREE);
+    if (TEFF__UNLIKELY(generation >= stripe->generation_max))
+        return;
+    callback->next = stripe->free;
+    stripe->free = teff__stripe_index(stripe, callback) + 1;
+}
+
+/*
+ * Ends an open callback of a worker's stripe. An awaited one's slot is free afterwards; its `value` still names who
+ * waited. A future is *settled*: the caller stores answer and code in it. NULL: not open (late, forged, ended before).
+ */
+static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t id)
+{
+    if (TEFF__UNLIKELY((id & (TEFF__CALLBACKS_MAX - 1)) >=
+                       teff__atomic_u32_load_relaxed(&stripe->made)))
+        return NULL;
+    teff__callback *callback = teff__stripe_at(stripe, id);
+    const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
+    if (TEFF__UNLIKELY(!teff__callback_is_open(word, id)))
+        return NULL;
+    teff__atomic_i64_store_relaxed(&stripe->deadlines[id & (TEFF__CALLBACKS_MAX - 1)], INT64_MAX);
+    teff__atomic_u64_increment_owner(&stripe->closed);
+    if (TEFF__LIKELY((word & TEFF__CALLBACK_FUTURE) == 0))
+        teff__stripe_free(stripe, callback);
+    else
+        teff__atomic_u64_store_relaxed(&callback->word,
+                                       (word & ~(uint64_t)TEFF__CALLBACK_STATE) |
+                                           TEFF__CALLBACK_SETTLED);
+    return callback;
+}
+
+/*
+ * Ends an open callback of a client's stripe and hands it over with its answer, or with a code. False: another end won,
+ * and the answer is still the caller's to drop.
+ */
+TEFF__INTERNAL bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code);
+
+/* The owner takes the next handed-over callback off a chain that take_done gave; NULL at its end. */
+TEFF__INTERNAL uint32_t teff__stripe_take_done(teff__stripe *stripe);
+
+/* Closes a client's gate: whoever opens after this sees it, and whoever did not see it is seen by a sweep after this. */
+static inline void teff__stripe_close_gate(teff__stripe *stripe)
+{
+    teff__atomic_u32_store_seq_cst(&stripe->gate, 1);
+}
+
+/* Ends every open callback of a client's stripe with `code`. Any thread, after the gate was closed. */
+TEFF__INTERNAL void teff__stripe_claim_all(teff__stripe *stripe, int code);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slow half of the slot map: growth, and giving and taking back slots.
+ *
+ * Free slots form a list through `next`, the last freed first, since its cache line is the warmest.
+ * A retired slot is in no list and keeps an even generation that no handle has.
+ */
+#include "runtime/slotmap.h"
+
+#include "teff/status.h"
+
+enum { SLOTS_MAX = 1 << TEFF__SLOT_BITS };
+enum { GENERATION_MAX = (1 << TEFF__SLOT_GENERATION_BITS) - 1 };
+
+_Static_assert(TEFF__SLOTMAP_FIRST_BITS + TEFF__SLOTMAP_SEGMENTS - 1 == TEFF__SLOT_BITS,
+               "the segments hold every slot that a handle can name");
+_Static_assert(sizeof(teff__slot) == 16, "four slots in a cache line");
+
+static uint32_t segment_slots(uint32_t segment)
+{
+    return segment == 0 ? 1u << TEFF__SLOTMAP_FIRST_BITS
+                        : 1u << (TEFF__SLOTMAP_FIRST_BITS + segment - 1);
+}
+
+void teff__slotmap_init(teff__slotmap *map, teff__memory *memory)
+{
+    *map = (teff__slotmap){ .memory = memory, .generation_max = GENERATION_MAX };
+}
+
+void teff__slotmap_finish(teff__slotmap *map)
+{
+    for (uint32_t i = 0; i < TEFF__SLOTMAP_SEGMENTS && map->segments[i] != NULL; i++) {
+        teff__memory_free(map->memory, map->segments[i], segment_slots(i) * sizeof(teff__slot));
+        map->segments[i] = NULL;
+    }
+    map->free = map->made = map->count = 0;
+}
+
+/* Makes one more slot, and its segment if it is the first of one. */
+static int make(teff__slotmap *map)
+{
+    if (map->made == SLOTS_MAX)
+        return TEFF_ELIMIT;
+    uint32_t segment = 0, before = 0; /* which one it falls into, and the slots before that one */
+    while (map->made - before >= segment_slots(segment))
+        before += segment_slots(segment++);
+    if (map->segments[segment] == NULL) {
+        map->segments[segment] =
+            teff__memory_alloc(map->memory, segment_slots(segment) * sizeof(teff__slot));
+        if (map->segments[segment] == NULL)
+            return TEFF_ENOMEM;
+    }
+    map->made++;
+    map->free = map->made;
+    return TEFF_OK;
+}
+
+int teff__slotmap_add(teff__slotmap *map, void *value, uint32_t *ret_slot, uint32_t *ret_generation)
+{
+    if (map->free == 0) {
+        int r = make(map);
+        if (r != 0)
+            return r;
+    }
+    uint32_t slot = map->free - 1;
+    teff__slot *at = teff__slotmap_at(map, slot);
+    teff_assert((at->generation & 1) == 0);
+    map->free = at->next;
+    map->count++;
+    at->generation++;
+    at->value = value;
+    *ret_slot = slot;
+    *ret_generation = at->generation;
+    return TEFF_OK;
+}
+
+void teff__slotmap_remove(teff__slotmap *map, uint32_t slot, uint32_t generation)
+{
+    teff_assert(slot < map->made && (generation & 1) == 1);
+    teff__slot *at = teff__slotmap_at(map, slot);
+    teff_assert(at->generation == generation);
+    at->generation++;
+    at->value = NULL;
+    map->count--;
+    if (at->generation >= map->generation_max)
+        return; /* retired: the next generation would not fit into a handle */
+    at->next = map->free;
+    map->free = slot + 1;
+}

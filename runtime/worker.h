@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker: one thread, one uv loop, a run queue, an inbox, timers, and fibers to run turns on.
+ *
+ * A pass takes what lies in the inbox, runs the timers and sweeps that are due, runs items of the run queue until the
+ * budget is spent or none is left, and posts what they sent. Items run on a fiber, never on the host's stack and never
+ * beneath uv_run. The host is whoever drives the passes: the worker's own thread, or the program that simulates it.
+ *
+ * An item is called as a plain function on the loop's fiber. When it must wait it suspends: its fiber keeps the frames,
+ * and the loop goes on upon another fiber of the pool. When it is ready again it goes through the run queue like
+ * everything else, and the loop's fiber of that moment returns to the pool.
+ *
+ *   host ── pass ──► fiber A: loop ─► item ─► suspends ┐
+ *                    fiber B: loop ◄───────────────────┘ … ─► item A is ready: B to the pool, A goes on, its loop too
+ *
+ * What the mail means, what is to be swept and when the worker may end is not the worker's to know: see teff__worker_ops.
+ *
+ * Threads: everything belongs to the worker's thread, except teff__worker_post_chain and the fields marked otherwise.
+ */
+#ifndef TEFF_RUNTIME_WORKER_H
+#define TEFF_RUNTIME_WORKER_H
+
+#include "runtime/clock.h"
+#include "runtime/fiber.h"
+#include "runtime/inbox.h"
+#include "runtime/thread.h"
+#include "runtime/timers.h"
+
+#include <uv.h>
+
+typedef struct teff__worker teff__worker;
+
+/* Something to run. `run` NULL: the item is the waiter of a suspended fiber. */
+typedef struct teff__item {
+    teff__link link;
+    void (*run)(teff__worker *worker, struct teff__item *item);
+} teff__item;
+
+/* Stands in the frame that is suspended. */
+typedef struct teff__waiter {
+    teff__item item;
+    teff__fiber *fiber;
+} teff__waiter;
+
+/* The parts that stand above the worker. None of these may suspend. */
+typedef struct teff__worker_ops {
+    /* One piece of mail from the inbox; the callee owns it. */
+    void (*deliver)(teff__worker *worker, teff__link *mail);
+    /* Once a pass, after the mail: ends what is due by worker->now_ns. */
+    void (*sweep)(teff__worker *worker);
+    /* Once a pass, at its end: posts what was sent meanwhile. False: nothing is left to do, ever. */
+    bool (*flush)(teff__worker *worker);
+    /* When the next sweep is due at the latest; INT64_MAX: not before something happens. */
+    int64_t (*due_ns)(teff__worker *worker);
+    /* On the worker's thread, before the first pass and after the last one. */
+    int (*begin)(teff__worker *worker);
+    void (*end)(teff__worker *worker);
+} teff__worker_ops;
+
+/* How many threads of a silo want to spin, and for how many there are cores. */
+typedef struct teff__spinners {
+    teff__atomic_u32 threads; /* workers and blocking clients */
+    uint32_t cores;           /* set at start */
+} teff__spinners;
+
+enum {
+    TEFF__PASS_BUDGET_MAX = 64,      /* items: a clock read of 22 ns is then 0.3 ns an item */
+    TEFF__PASS_SLOW_NS = 1000000,    /* a pass that took longer halves the next one's budget, down to one item */
+    TEFF__SPIN_NS = 50000            /* twice what waking a halted core costs (25 us) */
+};
+
+struct teff__worker {
+    teff__queue run_queue;
+    teff__fiber *current; /* the fiber that runs now, or would */
+    teff__fiber_pool fibers;
+    teff__fiber host;
+    uint32_t budget, budget_next;
+    int64_t now_ns; /* read once a pass */
+    const teff__worker_ops *ops;
+    teff__timers timers;
+    const teff__clock *clock;
+    const teff__spinners *spinners;
+    uintptr_t thread; /* which thread runs passes; written before anybody else may ask */
+    uint32_t index;
+    bool running; /* items run at the moment */
+    uv_loop_t loop;
+    uv_poll_t wake_poll;
+    uv_timer_t wake_timer;
+    int wake_fd;
+    int loop_state; /* how much of the above exists, for finish */
+    teff__thread own_thread;
+    teff__atomic_u64 parked; /* statistic: how often the worker went to sleep */
+    teff__inbox inbox;       /* any thread pushes */
+};
+
+typedef struct teff__worker_options {
+    uint32_t index;
+    teff__memory *memory;
+    const teff__clock *clock;
+    const teff__spinners *spinners;
+    const teff__worker_ops *ops;
+    size_t stack_bytes;     /* 0: the default */
+    uint32_t suspended_max; /* 0: the default */
+} teff__worker_options;
+
+/* In given memory. What fails is undone. A simulated clock makes a worker without loop and wake-up. */
+TEFF__INTERNAL int teff__worker_init(teff__worker *worker, const teff__worker_options *options);
+TEFF__INTERNAL void teff__worker_finish(teff__worker *worker);
+
+/* The worker's thread: passes until flush says that nothing is left. */
+TEFF__INTERNAL void teff__worker_main(void *worker);
+
+/* What a pass leaves behind. */
+typedef enum teff__pass {
+    TEFF__PASS_MORE, /* something is runnable, or lies in the inbox, right now */
+    TEFF__PASS_IDLE, /* nothing to do before the next mail or teff__worker_due_ns */
+    TEFF__PASS_ENDED /* nothing to do, ever: flush said so */
+} teff__pass;
+
+TEFF__INTERNAL teff__pass teff__worker_pass(teff__worker *worker);
+
+/* The next moment at which something is due: a timer or a sweep. INT64_MAX: none. */
+TEFF__INTERNAL int64_t teff__worker_due_ns(teff__worker *worker);
+
+/* Posts a chain to the worker's inbox, newest first, and wakes it where it sleeps. Any thread. */
+TEFF__INTERNAL void teff__worker_post_chain(teff__worker *worker, teff__link *newest,
+                                            teff__link *oldest);
+
+/* Makes sure that an item may suspend: 0, TEFF_ELIMIT (too many are suspended) or TEFF_ENOMEM. */
+static inline int teff__worker_reserve(teff__worker *worker)
+{
+    return teff__fiber_pool_reserve(&worker->fibers);
+}
+
+static inline void teff__worker_push(teff__worker *worker, teff__item *item)
+{
+    teff__queue_push(&worker->run_queue, &item->link);
+}
+
+/* Suspends the running item after a successful reserve; returns once teff__worker_ready was called and its turn came. */
+static inline void teff__worker_suspend(teff__worker *worker, teff__waiter *waiter)
+{
+    teff__fiber *self = worker->current, *next = teff__fiber_pool_take(&worker->fibers);
+    waiter->item.run = NULL;
+    waiter->fiber = self;
+    worker->current = next;
+    teff__fiber_switch(self, next);
+}
+
+/* Lets a suspended item go on, once. */
+static inline void teff__worker_ready(teff__worker *worker, teff__waiter *waiter)
+{
+    teff__worker_push(worker, &waiter->item);
+}
+
+/* True when called from the worker's own thread or, where a program simulates it, from one of its items. */
+static inline bool teff__worker_here(const teff__worker *worker)
+{
+    return worker->thread == teff__thread_self() &&
+           (worker->running || !worker->clock->simulated);
+}
+
+#endif
