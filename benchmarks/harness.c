@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rounds and statistics of the benchmarks. What is printed for people and for programs lies in report.c, arguments and
- * signals in this file.
+ * Rounds and statistics of the benchmarks. What is printed for people and for programs lies in
+ * report.c, arguments and signals in this file.
  */
 #include "benchmarks/harness.h"
 
@@ -79,8 +79,8 @@ static void read_option(const char *name, const char *argument, const bench_opti
     refuse(name, argument, "there is no such argument");
 }
 
-void bench_begin(bench_program *bench, const char *name, const char *question, const bench_option *options,
-                 size_t option_count, int argc, char **argv)
+void bench_begin(bench_program *bench, const char *name, const char *question,
+                 const bench_option *options, size_t option_count, int argc, char **argv)
 {
     memset(bench, 0, sizeof(*bench));
     bench->name = name;
@@ -140,7 +140,8 @@ void bench_progress(bench_program *bench, const char *format, ...)
     (void)fflush(stderr);
 }
 
-void bench_rounds(bench_program *bench, bench_measurement *measurements, size_t count, int64_t rounds)
+void bench_rounds(bench_program *bench, bench_measurement *measurements, size_t count,
+                  int64_t rounds)
 {
     for (int64_t round = 0; round <= rounds; round++) {
         for (size_t i = 0; i < count; i++) {
@@ -215,7 +216,8 @@ double bench_samples_ratio(const bench_samples *a, const bench_samples *b)
     return median;
 }
 
-bench_row *bench_add(bench_program *bench, bench_samples *samples, const char *unit, const char *format, ...)
+bench_row *bench_add(bench_program *bench, bench_samples *samples, const char *unit,
+                     const char *format, ...)
 {
     va_list arguments;
     if (samples->count == 0)

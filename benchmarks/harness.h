@@ -2,9 +2,9 @@
 /*
  * The harness of the benchmarks: arguments, interleaved rounds, statistics, tables and JSON.
  *
- * A benchmark's main fills a table of options, calls bench_begin, measures (by bench_rounds, or by hand into samples),
- * adds rows, and returns bench_end. The first line printed says what was measured on; Ctrl-C ends the rounds, and what
- * was measured by then is printed.
+ * A benchmark's main fills a table of options, calls bench_begin, measures (by bench_rounds, or by
+ * hand into samples), adds rows, and returns bench_end. The first line printed says what was
+ * measured on; Ctrl-C ends the rounds, and what was measured by then is printed.
  *
  * Units: "ns", "bytes", "per_second", "count".
  */
@@ -17,7 +17,7 @@
 
 enum {
     BENCH_NAME_MAX = 48,
-    BENCH_ROWS_MAX = 256,   /* the largest benchmark has some forty */
+    BENCH_ROWS_MAX = 256, /* the largest benchmark has some forty */
     BENCH_EXTRAS_MAX = 12
 };
 
@@ -66,42 +66,57 @@ typedef struct bench_measurement {
 } bench_measurement;
 
 /*
- * Reads the arguments and prints the first line and the question that the benchmark asks. Ends the process after
- * --help, and with status 2 when an argument is wrong.
+ * Reads the arguments and prints the first line and the question that the benchmark asks. Ends the
+ * process after --help, and with status 2 when an argument is wrong.
  */
-void bench_begin(bench_program *bench, const char *name, const char *question, const bench_option *options,
-                 size_t option_count, int argc, char **argv);
+void bench_begin(bench_program *bench, const char *name, const char *question,
+                 const bench_option *options, size_t option_count, int argc, char **argv);
 
-/* Writes the JSON file if one was asked for. The exit status: 0, 1 when anything failed, 130 after Ctrl-C. */
+/*
+ * Writes the JSON file if one was asked for. The exit status: 0, 1 when anything failed, 130 after
+ * Ctrl-C.
+ */
 int bench_end(bench_program *bench);
 
 /* Ctrl-C came: measure nothing new. A second one ends the process. */
 bool bench_interrupted(void);
 
 /* Says so on stderr and makes bench_end return 1. */
-void bench_fail(bench_program *bench, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bench_fail(bench_program *bench, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* One line on stderr that replaces the one before, where that is a terminal. */
-void bench_progress(bench_program *bench, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bench_progress(bench_program *bench, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /*
- * Measures all in turn, and again, A B C A B C …, so that a disturbance does not fall on one of them. A first round
- * warms up and is dropped. Ends early on Ctrl-C and at the first failure.
+ * Measures all in turn, and again, A B C A B C …, so that a disturbance does not fall on one of
+ * them. A first round warms up and is dropped. Ends early on Ctrl-C and at the first failure.
  */
-void bench_rounds(bench_program *bench, bench_measurement *measurements, size_t count, int64_t rounds);
+void bench_rounds(bench_program *bench, bench_measurement *measurements, size_t count,
+                  int64_t rounds);
 
 void bench_samples_add(bench_samples *samples, double value);
 void bench_samples_finish(bench_samples *samples);
 
-/* The value below which the fraction `rank` (0 to 1) of the samples lies, interpolated; NAN when there is none. Sorts. */
+/*
+ * The value below which the fraction `rank` (0 to 1) of the samples lies, interpolated; NAN when
+ * there is none. Sorts.
+ */
 double bench_samples_percentile(bench_samples *samples, double rank);
 
-/* The median of a[i] / b[i]: how the two compare when both were disturbed alike. NAN when there is none. */
+/*
+ * The median of a[i] / b[i]: how the two compare when both were disturbed alike. NAN when there is
+ * none.
+ */
 double bench_samples_ratio(const bench_samples *a, const bench_samples *b);
 
-/* Adds a row, which borrows `unit`; the samples stay the caller's. NULL, and no row, when there are none. */
-bench_row *bench_add(bench_program *bench, bench_samples *samples, const char *unit, const char *format,
-                     ...) __attribute__((format(printf, 4, 5)));
+/*
+ * Adds a row, which borrows `unit`; the samples stay the caller's. NULL, and no row, when there
+ * are none.
+ */
+bench_row *bench_add(bench_program *bench, bench_samples *samples, const char *unit,
+                     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* One more member of the row's object in JSON. Borrows `name`. Does nothing without a row. */
 void bench_row_extra(bench_row *row, const char *name, double value);

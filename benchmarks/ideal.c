@@ -77,7 +77,10 @@ static void free_lists_init(ideal_owner *owner)
     }
 }
 
-/* An owner with room for that many callers, and for two grains of each; it has none yet. NULL: no memory. */
+/*
+ * An owner with room for that many callers, and for two grains of each; it has none yet. NULL: no
+ * memory.
+ */
 static ideal_owner *owner_create(uint32_t index, uint32_t callers)
 {
     ideal_owner *owner = pages(1, sizeof(*owner));
@@ -188,7 +191,10 @@ static void run(ideal_world *world, int64_t duration_ns)
         (void)pthread_join(world->owners[i]->thread, NULL);
 }
 
-/* As many turns as calls, every answer the next one of its grain, no callback open, every message at home. */
+/*
+ * As many turns as calls, every answer the next one of its grain, no callback open, every message
+ * at home.
+ */
 static int check(const ideal_world *world)
 {
     uint64_t calls = 0, turns = 0, open = 0, sum = 0, messages = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The benchmark `ideal`: what does a hosted-local call cost that is written by hand? ideal.h says what is in it. */
+/*
+ * The benchmark `ideal`: what does a hosted-local call cost that is written by hand? ideal.h says
+ * what is in it.
+ */
 #include "benchmarks/harness.h"
 #include "benchmarks/ideal.h"
 #include "benchmarks/line.h"
@@ -56,7 +59,8 @@ int main(int argc, char **argv)
         counts[i] = callers != 0 ? (unsigned)callers : caller_counts[i];
         (void)snprintf(names[i], sizeof(names[i]), "ideal.%u", counts[i]);
         (void)snprintf(names[COUNTS + i], sizeof(names[i]), "ideal.cross.%u", counts[i]);
-        measurements[i] = (bench_measurement){ .label = names[i], .run = run_local, .user = &counts[i] };
+        measurements[i] =
+            (bench_measurement){ .label = names[i], .run = run_local, .user = &counts[i] };
         measurements[points + i] =
             (bench_measurement){ .label = names[COUNTS + i], .run = run_cross, .user = &counts[i] };
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ideal's call and loop. In the order of a call: what it opens and looks up, the caller's side, the turn, the
- * response; then the pass that drives it all.
+ * The ideal's call and loop. In the order of a call: what it opens and looks up, the caller's side,
+ * the turn, the response; then the pass that drives it all.
  */
 #include "benchmarks/ideal_owner.h"
 
@@ -103,9 +103,9 @@ static inline void deliver_response(ideal_owner *owner, ideal_message *message)
 }
 
 /*
- * Suspends the caller until its response has come through the run queue. Where the next thing to run is another caller,
- * that one goes on at once; all else is the loop's. Inlined into the fiber's main, so that no return address stands
- * between two switches (runtime/fiber.h).
+ * Suspends the caller until its response has come through the run queue. Where the next thing to
+ * run is another caller, that one goes on at once; all else is the loop's. Inlined into the fiber's
+ * main, so that no return address stands between two switches (runtime/fiber.h).
  */
 static inline __attribute__((always_inline)) void suspend(ideal_owner *owner, ideal_caller *caller)
 {
@@ -218,7 +218,10 @@ static void sweep(ideal_owner *owner)
     }
 }
 
-/* The window begins once warm and is at least as long as asked for, however late this thread came to run. */
+/*
+ * The window begins once warm and is at least as long as asked for, however late this thread came
+ * to run.
+ */
 static void look_at_clock(ideal_owner *owner)
 {
     owner->now_ns = machine_now_ns();
@@ -290,6 +293,13 @@ static bool both_ended(ideal_owner *owner)
     return teff__atomic_u32_load_seq_cst(&owner->other->ended) != 0;
 }
 
+/* Somebody will wake it: the other owner, with a message or when its own window ends. */
+static bool may_sleep(const ideal_owner *owner)
+{
+    return owner->other != NULL && !owner->ending &&
+           teff__atomic_u32_load_seq_cst(&owner->other->ended) == 0;
+}
+
 void *ideal_owner_main(void *argument)
 {
     ideal_owner *owner = argument;
@@ -302,7 +312,7 @@ void *ideal_owner_main(void *argument)
         look_at_clock(owner);
         const bool ran = run_items(owner);
         flush(owner);
-        if (!ran && owner->other != NULL && !owner->ending)
+        if (!ran && may_sleep(owner))
             park(owner);
     }
     return NULL;

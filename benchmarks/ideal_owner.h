@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread of the ideal and everything it owns: callers, grains, callbacks, messages, run queue, inbox.
+ * One thread of the ideal and everything it owns: callers, grains, callbacks, messages, run queue,
+ * inbox.
  *
  * Threads: everything is the owner's, except where marked.
  */
@@ -28,7 +29,7 @@ typedef struct ideal_body {
 typedef struct ideal_message {
     _Alignas(TEFF__CACHE_LINE) teff__link link; /* free list, mailbox, or a chain between owners */
     uint32_t home;                              /* the owner that made the request */
-    uint32_t activation;                        /* its number at its owner, checked by grain there */
+    uint32_t activation; /* its number at its owner, checked by grain there */
     uint64_t grain, correlation;
     uint32_t method;
     bool response;
@@ -104,7 +105,8 @@ struct ideal_owner {
     pthread_t thread;
     int wake_fd;
 
-    int64_t warm_ns, duration_ns; /* the window's beginning and length; set before the thread starts */
+    int64_t warm_ns,
+        duration_ns; /* the window's beginning and length; set before the thread starts */
     int64_t window_start_ns, window_end_ns; /* as it came out */
     uint64_t window_start_calls, window_end_calls;
 
@@ -125,10 +127,16 @@ static inline ideal_place *ideal_directory_find(ideal_place *directory, uint64_t
     return &directory[i];
 }
 
-/* Runs the callers from start to end, and on until both owners' calls are answered. A thread's main. */
+/*
+ * Runs the callers from start to end, and on until both owners' calls are answered. A thread's
+ * main.
+ */
 void *ideal_owner_main(void *owner);
 
-/* A caller's fiber, to be created with the owner. It never ends: it stays suspended once the owner is ending. */
+/*
+ * A caller's fiber, to be created with the owner. It never ends: it stays suspended once the owner
+ * is ending.
+ */
 void ideal_owner_caller_main(void *owner);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Linux's answers: sched_getaffinity for cores, /proc for everything that has no call of its own. */
+/*
+ * Linux's answers: sched_getaffinity for cores, /proc for everything that has no call of its own.
+ */
 #include "benchmarks/machine.h"
 
 #include <dirent.h>

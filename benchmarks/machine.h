@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a benchmark asks the machine: clocks, cores, memory, threads and descriptors of this process.
+ * What a benchmark asks the machine: clocks, cores, memory, threads and descriptors of this
+ * process.
  *
  * Threads: any.
  */

@@ -2,8 +2,9 @@
 /*
  * The grain of the ping, its callers, and the window in which they are counted.
  *
- * Each caller checks every answer: it must be the next one of its grain. So a call that was lost, ran twice or was
- * answered by another grain is seen at once. Calls are counted per worker, in a line of its own, by plain increments.
+ * Each caller checks every answer: it must be the next one of its grain. So a call that was lost,
+ * ran twice or was answered by another grain is seen at once. Calls are counted per worker, in a
+ * line of its own, by plain increments.
  */
 #include "benchmarks/ping_stage.h"
 
@@ -18,11 +19,12 @@
 #include <string.h>
 
 enum {
-    WARM_UP_PART = 5,          /* of the duration */
-    KEYS_PER_STAGE = 1 << 20,  /* grains of different stages are different */
-    CALLS_PER_LOOK = 64,       /* an outside caller's, between two looks at the clock */
-    LATENCIES_MAX = 1 << 17,   /* of all callers of a stage in one run */
-    WRONG_ANSWER = 1           /* a positive code: the call itself went well */
+    WARM_UP_PART = 5,         /* of the duration */
+    KEYS_PER_STAGE = 1 << 20, /* grains of different stages are different */
+    WINDOWS_MAX = 100,        /* without a call, then the run has failed */
+    CALLS_PER_LOOK = 64,      /* an outside caller's, between two looks at the clock */
+    LATENCIES_MAX = 1 << 17,  /* of all callers of a stage in one run */
+    WRONG_ANSWER = 1          /* a positive code: the call itself went well */
 };
 
 struct ping_arg {
@@ -44,7 +46,7 @@ struct ping_count {
 
 #define PONG_METHODS(METHOD, SELF)                                                                 \
     METHOD(SELF, ping, struct ping_arg, struct ping_ret, 0)                                        \
-    METHOD(SELF, count, teff_none, struct ping_count, 0)
+    METHOD(SELF, turns, teff_none, struct ping_count, 0)
 TEFF_INTERFACE(pong, PONG_METHODS);
 
 struct pong {
@@ -63,7 +65,7 @@ static int pong_on_ping(teff_turn *turn, struct pong *self, const struct ping_ar
     return 0;
 }
 
-static int pong_on_count(teff_turn *turn, struct pong *self, const teff_none *arg,
+static int pong_on_turns(teff_turn *turn, struct pong *self, const teff_none *arg,
                          struct ping_count *ret)
 {
     (void)turn;
@@ -73,33 +75,33 @@ static int pong_on_count(teff_turn *turn, struct pong *self, const teff_none *ar
 }
 
 /* Calls that were answered, of one worker's callers. */
-typedef struct meter {
+typedef struct ping_meter {
     _Alignas(TEFF__CACHE_LINE) teff__atomic_u64 calls; /* that worker; main reads */
-} meter;
+} ping_meter;
 
 /* A task's own while it runs, main's otherwise. */
-typedef struct caller {
+typedef struct ping_caller {
     _Alignas(TEFF__CACHE_LINE) pong_ref grains[2];
-    uint64_t turns[2]; /* that each must have run */
+    uint64_t turns[2];  /* that each must have run */
     unsigned alternate; /* 1: calls both in turn */
     uint32_t until_sample;
-    meter *meter;
+    ping_meter *meter;
     const teff__atomic_u32 *running;
     int64_t *latencies_ns;
     uint32_t latency_count, latency_max;
     teff_future task;
     char failure[96];
-} caller;
+} ping_caller;
 
 struct ping_stage {
     ping_host *host;
-    caller *callers;
+    ping_caller *callers;
     int64_t *latencies_ns;
     uint64_t first_key;
     unsigned caller_count;
     bool outside;
     _Alignas(TEFF__CACHE_LINE) teff__atomic_u32 running; /* main; tasks read */
-    meter meters[PING_WORKERS_MAX];
+    ping_meter meters[PING_WORKERS_MAX];
 };
 
 /* What one worker has to activate. */
@@ -152,7 +154,7 @@ static unsigned worker_of(const ping_stage *stage, unsigned caller, unsigned whi
     return (caller + which) % stage->host->workers;
 }
 
-static inline __attribute__((always_inline)) int ask(teff_caller *by, caller *caller,
+static inline __attribute__((always_inline)) int ask(teff_caller *by, ping_caller *caller,
                                                      unsigned which, const struct ping_arg *arg)
 {
     struct ping_ret ret;
@@ -163,18 +165,21 @@ static inline __attribute__((always_inline)) int ask(teff_caller *by, caller *ca
 }
 
 /* Keeps what happened for main to print. */
-static int caller_failed(teff_caller *by, caller *caller, int r)
+static int caller_failed(teff_caller *by, ping_caller *caller, int r)
 {
-    const char *text = r == WRONG_ANSWER ? "not the next answer of its grain"
-                                         : teff_outcome_last(by)->text;
+    const char *text =
+        r == WRONG_ANSWER ? "not the next answer of its grain" : teff_outcome_last(by)->text;
     (void)snprintf(caller->failure, sizeof(caller->failure), "%d: %s", r, text != NULL ? text : "");
     return r;
 }
 
-/* One call of a caller, which goes on with the other grain if it has two. 0, or what teff or the check said. */
-typedef int step(teff_caller *by, caller *caller, unsigned *which, const struct ping_arg *arg);
+/*
+ * One call of a caller, which goes on with the other grain if it has two. 0, or what teff or the
+ * check said.
+ */
+typedef int step(teff_caller *by, ping_caller *caller, unsigned *which, const struct ping_arg *arg);
 
-static inline __attribute__((always_inline)) int plain_step(teff_caller *by, caller *caller,
+static inline __attribute__((always_inline)) int plain_step(teff_caller *by, ping_caller *caller,
                                                             unsigned *which,
                                                             const struct ping_arg *arg)
 {
@@ -186,8 +191,11 @@ static inline __attribute__((always_inline)) int plain_step(teff_caller *by, cal
     return 0;
 }
 
-/* The same, and times every PING_SAMPLE_EVERY-th call, or the one after, so that both grains get their share. */
-static int sampling_step(teff_caller *by, caller *caller, unsigned *which,
+/*
+ * The same, and times every PING_SAMPLE_EVERY-th call, or the one after, so that both grains get
+ * their share.
+ */
+static int sampling_step(teff_caller *by, ping_caller *caller, unsigned *which,
                          const struct ping_arg *arg)
 {
     if (--caller->until_sample != 0 || caller->latency_count == caller->latency_max)
@@ -201,7 +209,7 @@ static int sampling_step(teff_caller *by, caller *caller, unsigned *which,
 
 static int caller_main(teff_task *task, void *user)
 {
-    caller *caller = user;
+    ping_caller *caller = user;
     const struct ping_arg arg = { .add = 1 };
     unsigned which = 0;
     int r = 0;
@@ -212,7 +220,7 @@ static int caller_main(teff_task *task, void *user)
 
 static int sampling_main(teff_task *task, void *user)
 {
-    caller *caller = user;
+    ping_caller *caller = user;
     const struct ping_arg arg = { .add = 1 };
     unsigned which = 0;
     int r = 0;
@@ -229,7 +237,8 @@ static int activate_main(teff_task *task, void *user)
     const struct ping_arg arg = { .add = 1 };
     for (unsigned i = 0; i < stage->caller_count; i++) {
         for (unsigned which = 0; which <= stage->callers[i].alternate; which++) {
-            caller copy = stage->callers[i]; /* its references stay untouched for their own user */
+            ping_caller copy =
+                stage->callers[i]; /* its references stay untouched for their own user */
             if (worker_of(stage, i, which) != job->worker)
                 continue;
             const int r = ask(task, &copy, which, &arg);
@@ -263,7 +272,7 @@ static int activate(ping_stage *stage)
 static void callers_init(ping_stage *stage)
 {
     for (unsigned i = 0; i < stage->caller_count; i++) {
-        caller *caller = &stage->callers[i];
+        ping_caller *caller = &stage->callers[i];
         caller->alternate = stage->host->workers > 1;
         caller->running = &stage->running;
         caller->meter = &stage->meters[worker_of(stage, i, 0)];
@@ -337,9 +346,9 @@ static int spawn_all(ping_stage *stage, int (*run)(teff_task *task, void *user))
 {
     teff__atomic_u32_store_relaxed(&stage->running, 1);
     for (unsigned i = 0; i < stage->caller_count; i++) {
-        const int r = teff_silo_spawn(stage->host->silo, (int)worker_of(stage, i, 0), run,
-                                      &stage->callers[i], stage->host->client,
-                                      &stage->callers[i].task);
+        const int r =
+            teff_silo_spawn(stage->host->silo, (int)worker_of(stage, i, 0), run, &stage->callers[i],
+                            stage->host->client, &stage->callers[i].task);
         if (r != 0) {
             teff__atomic_u32_store_relaxed(&stage->running, 0);
             for (unsigned k = 0; k < i; k++)
@@ -368,7 +377,7 @@ static int claim_all(ping_stage *stage)
 /* The caller of an outside stage is this thread. */
 static int call_outside(ping_stage *stage, step *take, int64_t duration_ns)
 {
-    caller *caller = &stage->callers[0];
+    ping_caller *caller = &stage->callers[0];
     const struct ping_arg arg = { .add = 1 };
     const int64_t end_ns = machine_now_ns() + duration_ns;
     unsigned which = 0;
@@ -382,15 +391,22 @@ static int call_outside(ping_stage *stage, step *take, int64_t duration_ns)
     return 0;
 }
 
-/* Measures a window of running callers. */
+/*
+ * Measures a window of running callers: longer than asked for where the machine had no time for a
+ * single call.
+ */
 static int run_tasks(ping_stage *stage, int64_t duration_ns, snapshot *ret_from, snapshot *ret_to)
 {
     if (spawn_all(stage, caller_main) != 0)
         return -1;
     machine_sleep_ns(duration_ns / WARM_UP_PART);
     *ret_from = look(stage);
-    machine_sleep_ns(duration_ns);
-    *ret_to = look(stage);
+    for (int windows = 0; windows < WINDOWS_MAX; windows++) {
+        machine_sleep_ns(duration_ns);
+        *ret_to = look(stage);
+        if (ret_to->calls != ret_from->calls)
+            break;
+    }
     return claim_all(stage);
 }
 
@@ -449,10 +465,10 @@ int ping_stage_check(ping_stage *stage, uint64_t *ret_calls)
 {
     uint64_t calls = 0, turns = 0;
     for (unsigned i = 0; i < stage->caller_count; i++) {
-        caller *caller = &stage->callers[i];
+        ping_caller *caller = &stage->callers[i];
         for (unsigned which = 0; which <= caller->alternate; which++) {
             struct ping_count count;
-            const int r = pong_count(stage->host->client, &caller->grains[which], NULL, &count);
+            const int r = pong_turns(stage->host->client, &caller->grains[which], NULL, &count);
             if (r != 0)
                 return complain("a grain does not say how many turns it ran", r);
             calls += caller->turns[which];

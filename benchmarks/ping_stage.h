@@ -3,11 +3,13 @@
  * What ping measures: silos, and callers that each await grains of their own.
  *
  *   host    a silo with pinned workers, and this thread's client of it
- *   stage   N callers on a host; each is a task that calls its own grain in a loop, or two in turn: one that was
- *           activated on its own worker and one on the next. An outside stage has one caller, the host's client.
+ *   stage   N callers on a host; each is a task that calls its own grain in a loop, or two in turn:
+ *           one that was activated on its own worker and one on the next. An outside stage has one
+ *           caller, the host's client.
  *
- * A run spawns the tasks, lets them warm up, looks at the counters at the beginning and the end of a window, and stops
- * and claims the tasks. All through the public API; only allocations and open callbacks are read from inside.
+ * A run spawns the tasks, lets them warm up, looks at the counters at the beginning and the end of
+ * a window, and stops and claims the tasks. All through the public API; only allocations and open
+ * callbacks are read from inside.
  *
  * Threads: the one that made the host.
  */
@@ -21,7 +23,7 @@
 enum {
     PING_WORKERS_MAX = 2,
     PING_CALLERS_MAX = 4096,
-    PING_SAMPLE_EVERY = 64 /* a latency run times this many calls' last one, of each caller */
+    PING_SAMPLE_EVERY = 64 /* a latency run times one of so many calls of each caller */
 };
 
 typedef struct teff_silo teff_silo;
@@ -39,11 +41,17 @@ typedef struct ping_result {
     double ns, cpu_ns, allocations, bytes;
 } ping_result;
 
-/* Zeroed on failure. The functions of this module that return int say on stderr what failed: 0, or -1. */
+/*
+ * Zeroed on failure. The functions of this module that return int say on stderr what failed: 0, or
+ * -1.
+ */
 int ping_host_init(ping_host *host, unsigned workers);
 void ping_host_finish(ping_host *host);
 
-/* Activates the grains, too. Stages of one host have different numbers of callers. Borrows the host. NULL: failed. */
+/*
+ * Activates the grains, too. Stages of one host have different numbers of callers. Borrows the
+ * host. NULL: failed.
+ */
 ping_stage *ping_stage_create(ping_host *host, unsigned callers);
 
 /* One caller, outside the silo. */

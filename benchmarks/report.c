@@ -2,8 +2,9 @@
 /*
  * The first line, the table and the JSON file.
  *
- * The build says with which flags it compiled (TEFF_BUILD_FLAGS) and may say of which commit (TEFF_BUILD_COMMIT); the
- * environment's TEFF_COMMIT, set by ./run, comes first, since it is true without building anew.
+ * The build says with which flags it compiled (TEFF_BUILD_FLAGS) and may say of which commit
+ * (TEFF_BUILD_COMMIT); the environment's TEFF_COMMIT, set by ./run, comes first, since it is true
+ * without building anew.
  */
 #include "benchmarks/report.h"
 

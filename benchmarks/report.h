@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the harness prints: the first line of a run, and its rows as JSON. For harness.c; tables are in harness.h.
+ * What the harness prints: the first line of a run, and its rows as JSON. For harness.c; tables are
+ * in harness.h.
  */
 #ifndef TEFF_BENCHMARKS_REPORT_H
 #define TEFF_BENCHMARKS_REPORT_H

@@ -56,36 +56,26 @@ int teff__catalog_take_callback_slow(teff__catalog *catalog, int status, teff__c
     return status;
 }
 
-void teff__catalog_settle(teff__catalog *catalog, uint64_t id, teff__message *answer, int code)
+void teff__catalog_settle_slow(teff__catalog *catalog, teff__callback *callback,
+                               teff__message *answer, int code)
 {
-    teff__stripe *stripe = teff__registry_stripe(&catalog->exchange->registry, id);
-    teff__callback *callback = teff__stripe_settle(stripe, id);
-    if (TEFF__UNLIKELY(callback == NULL)) {
+    if (callback == NULL) {
         catalog->late++;
         if (answer != NULL)
             teff__postbox_drop(&catalog->postbox, answer);
         return;
     }
     teff__await *await = callback->value;
-    if (teff__atomic_u64_load_relaxed(&callback->word) & TEFF__CALLBACK_FUTURE) {
-        callback->value = answer;
-        callback->code = code;
-        if (await == NULL)
-            return;
-    } else {
-        await->answer = answer;
-        await->code = code;
-    }
-    teff__worker_ready(&catalog->worker, &await->waiter);
+    callback->value = answer;
+    callback->code = code;
+    if (await != NULL)
+        teff__worker_ready(&catalog->worker, &await->waiter);
 }
 
-void teff__catalog_respond(teff__catalog *catalog, teff__message *message)
+void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff__stripe *stripe,
+                                     teff__message *message)
 {
-    teff__stripe *stripe =
-        teff__registry_stripe(&catalog->exchange->registry, message->correlation);
-    if (TEFF__LIKELY(stripe->worker == catalog->worker.index)) {
-        teff__catalog_settle(catalog, message->correlation, message, 0);
-    } else if (stripe->worker != TEFF__NO_WORKER) {
+    if (stripe->worker != TEFF__NO_WORKER) {
         teff__catalog_post(catalog, stripe->worker, message);
     } else if (!teff__stripe_claim(stripe, message->correlation, message, 0)) {
         catalog->late++;

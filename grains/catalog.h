@@ -131,12 +131,44 @@ typedef struct teff__await {
     int code;
 } teff__await;
 
+/* A future, which keeps its answer and code; or no open callback (NULL): the answer is late. */
+TEFF__INTERNAL void teff__catalog_settle_slow(teff__catalog *catalog, teff__callback *callback,
+                                              teff__message *answer, int code);
+TEFF__INTERNAL void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff__stripe *stripe,
+                                                    teff__message *message);
+
 /* Ends a callback of this worker with an answer, which it takes, or with a code. */
-TEFF__INTERNAL void teff__catalog_settle(teff__catalog *catalog, uint64_t id,
-                                         teff__message *answer, int code);
+TEFF__HOT_INLINE void teff__catalog_settle_in(teff__catalog *catalog, teff__stripe *stripe,
+                                           uint64_t id, teff__message *answer, int code)
+{
+    teff__callback *callback = teff__stripe_settle(stripe, id);
+    if (TEFF__UNLIKELY(callback == NULL || teff__callback_is_future(callback))) {
+        teff__catalog_settle_slow(catalog, callback, answer, code);
+        return;
+    }
+    teff__await *await = callback->value;
+    await->answer = answer;
+    await->code = code;
+    teff__worker_ready(&catalog->worker, &await->waiter);
+}
+
+static inline void teff__catalog_settle(teff__catalog *catalog, uint64_t id, teff__message *answer,
+                                        int code)
+{
+    teff__catalog_settle_in(catalog, teff__registry_stripe(&catalog->exchange->registry, id), id,
+                            answer, code);
+}
 
 /* Sends a response to whoever waits for it; takes the message. */
-TEFF__INTERNAL void teff__catalog_respond(teff__catalog *catalog, teff__message *message);
+static inline void teff__catalog_respond(teff__catalog *catalog, teff__message *message)
+{
+    teff__stripe *stripe =
+        teff__registry_stripe(&catalog->exchange->registry, message->correlation);
+    if (TEFF__LIKELY(stripe->worker == catalog->worker.index))
+        teff__catalog_settle_in(catalog, stripe, message->correlation, message, 0);
+    else
+        teff__catalog_respond_elsewhere(catalog, stripe, message);
+}
 
 /* Answers a request that never got a turn; takes the message. `text` NULL: the status' own. */
 TEFF__INTERNAL void teff__catalog_reject(teff__catalog *catalog, teff__message *message, int code,
@@ -150,7 +182,7 @@ TEFF__INTERNAL int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to,
                                            teff__message *message);
 
 /* Puts a request into the mailbox. TEFF_EOVERLOADED where that is full; the message is then still the caller's. */
-static inline int teff__catalog_deliver(teff__catalog *catalog, teff__activation *activation,
+TEFF__HOT_INLINE int teff__catalog_deliver(teff__catalog *catalog, teff__activation *activation,
                                         teff__message *message)
 {
     if (TEFF__UNLIKELY(activation->mail_count >= catalog->grains->mailbox_max))
@@ -165,7 +197,7 @@ static inline int teff__catalog_deliver(teff__catalog *catalog, teff__activation
 }
 
 /* The activation that a reference's hint names, if it is this worker's and really the reference's grain. */
-static inline teff__activation *teff__catalog_hinted(const teff__catalog *catalog,
+TEFF__HOT_INLINE teff__activation *teff__catalog_hinted(const teff__catalog *catalog,
                                                      const teff_ref *to)
 {
     if (TEFF__UNLIKELY(teff__address_tag_of(to->route) != catalog->tag))
@@ -179,7 +211,7 @@ static inline teff__activation *teff__catalog_hinted(const teff__catalog *catalo
     return activation;
 }
 
-static inline int teff__catalog_send(teff__catalog *catalog, teff_ref *to, teff__message *message)
+TEFF__HOT_INLINE int teff__catalog_send(teff__catalog *catalog, teff_ref *to, teff__message *message)
 {
     teff__activation *activation = teff__catalog_hinted(catalog, to);
     if (TEFF__LIKELY(activation != NULL))

@@ -156,7 +156,9 @@ void *teff_turn_alloc(teff_turn *turn, size_t size)
 
 int teff_turn_fail(teff_turn *caller, int code, const char *format, ...)
 {
-    if (!is_turn(caller) || code <= 0 || format == NULL)
+    if (!is_turn(caller))
+        return TEFF_EINVALIDSTATE;
+    if (code <= 0 || format == NULL)
         return TEFF_EINVAL;
     teff__turn *turn = turn_of(caller);
     char text[TEFF__TEXT_MAX]; /* the arguments may name the text that is there */
@@ -173,7 +175,7 @@ int teff_turn_fail(teff_turn *caller, int code, const char *format, ...)
 int teff_turn_pass(teff_turn *caller, int code)
 {
     if (!is_turn(caller))
-        return TEFF_EINVAL;
+        return TEFF_EINVALIDSTATE;
     teff__turn *turn = turn_of(caller);
     if (code != 0 && turn->caller.outcome.code == code) {
         (void)snprintf(turn->text, sizeof(turn->text), "%s", turn->caller.outcome.text);

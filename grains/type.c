@@ -12,7 +12,6 @@
 #include "teff/status.h"
 
 enum {
-    SIZED_MAX = 4096,      /* no struct of options gets as large: a struct_size beyond is garbage */
     CAPACITY_FIRST = 16,   /* types that the first allocation holds */
     NAMES_PER_CAPACITY = 2 /* slots of the hash table for each type: half of them stay free */
 };
@@ -24,22 +23,6 @@ static const size_t def_size_min =
 static const uint64_t options_known = TEFF_READ_ONLY | TEFF_INTERLEAVE | TEFF_ONE_WAY |
                                       TEFF_ARG_BYTES(15) | TEFF_RET_BYTES(15) |
                                       TEFF_TIMEOUT_MS(UINT32_MAX);
-
-int teff__sized_copy(void *ret, size_t size, size_t size_min, const void *from)
-{
-    size_t given;
-    teff_assert(size_min >= sizeof(given) && size >= size_min);
-    memcpy(&given, from, sizeof(given));
-    if (given < size_min || given > SIZED_MAX || given % sizeof(given) != 0)
-        return TEFF_EINVAL;
-    for (size_t i = size; i < given; i++) {
-        if (((const unsigned char *)from)[i] != 0)
-            return TEFF_EINVAL;
-    }
-    memset(ret, 0, size);
-    memcpy(ret, from, given < size ? given : size);
-    return TEFF_OK;
-}
 
 /* FNV-1a (Fowler, Noll, Vo), 32 bits. */
 static uint32_t text_hash(const char *text)

@@ -13,6 +13,7 @@
 
 #include "runtime/assert.h"
 #include "runtime/memory.h"
+#include "runtime/sized.h"
 #include "teff/grain.h"
 
 #include <string.h>
@@ -88,15 +89,5 @@ static inline teff_handler *const *teff__type_table(const teff__type *type,
 {
     return TEFF__LIKELY(of == type->first_of) ? type->first_table : teff__type_table_slow(type, of);
 }
-
-/*
- * Copies a struct of a user's that begins with its size (`struct_size`) into one of `size` bytes:
- * what an older layout lacks becomes zero; what a newer one has more must be zero, as we do not
- * know what it asks for. `size_min` is the smallest layout that there has been. A new member goes
- * behind the old size, never into its padding.
- *
- * TEFF_EINVAL, with *ret untouched.
- */
-TEFF__INTERNAL int teff__sized_copy(void *ret, size_t size, size_t size_min, const void *from);
 
 #endif

@@ -4,6 +4,8 @@
  */
 #include "messaging/caller.h"
 
+#include "runtime/sized.h"
+
 #include "teff/status.h"
 
 #include <stdio.h>
@@ -16,15 +18,17 @@ teff_caller *teff_with(teff_caller *caller, const teff_call_options *options)
 {
     if (caller == NULL)
         return NULL;
-    if (options == NULL || options->struct_size != sizeof(*options) || options->timeout_ns < 0 ||
-        options->cancel != NULL) {
+    teff_call_options known;
+    if (options == NULL ||
+        teff__sized_copy(&known, sizeof(known), sizeof(known), options) != 0 ||
+        known.timeout_ns < 0 || known.cancel != NULL) {
         caller->next = TEFF__NEXT_INVALID;
         return caller;
     }
-    caller->next = options->detached ? TEFF__NEXT_DETACHED : 0;
-    if (options->timeout_ns > 0) {
+    caller->next = known.detached ? TEFF__NEXT_DETACHED : 0;
+    if (known.timeout_ns > 0) {
         caller->next |= TEFF__NEXT_TIMEOUT;
-        caller->next_timeout_ns = options->timeout_ns;
+        caller->next_timeout_ns = known.timeout_ns;
     }
     return caller;
 }

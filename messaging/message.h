@@ -110,38 +110,37 @@ static inline void *teff__message_result(teff__message *message)
     return (char *)message + message->result;
 }
 
-/*
- * Copies a value of at most 1024 bytes. A call's values are mostly a few words: two overlapping moves for those, and
- * none of them pays for a call of memcpy with a size that the compiler does not know.
- */
+/* Copies a value of at most 1024 bytes, mostly a few words: too small for a call of memcpy with an unknown size. */
 static inline void teff__value_copy(void *restrict to, const void *restrict from, size_t size)
 {
     char *t = to;
     const char *f = from;
-    if (size >= 16) {
-        for (; size > 32; size -= 16, t += 16, f += 16)
-            memcpy(t, f, 16);
-        char first[16], last[16];
-        memcpy(first, f, 16);
-        memcpy(last, f + size - 16, 16);
-        memcpy(t, first, 16);
-        memcpy(t + size - 16, last, 16);
-    } else if (size >= 8) {
-        uint64_t first, last;
-        memcpy(&first, f, 8);
-        memcpy(&last, f + size - 8, 8);
-        memcpy(t, &first, 8);
-        memcpy(t + size - 8, &last, 8);
-    } else {
-        for (; size > 0; size--)
-            *t++ = *f++;
-    }
+    for (; size >= 64; size -= 64, t += 64, f += 64)
+        memcpy(t, f, 64);
+    if (TEFF__LIKELY(size == 0))
+        return;
+    /* Sizes that the compiler knows: a loop over the rest would become a call. */
+    if (size & 32)
+        memcpy(t, f, 32), t += 32, f += 32;
+    if (size & 16)
+        memcpy(t, f, 16), t += 16, f += 16;
+    if (size & 8)
+        memcpy(t, f, 8), t += 8, f += 8;
+    if (size & 4)
+        memcpy(t, f, 4), t += 4, f += 4;
+    if (size & 2)
+        memcpy(t, f, 2), t += 2, f += 2;
+    if (size & 1)
+        *t = *f;
 }
 
 /* Zeroes the room for a result: whole blocks of 16, which the body always has. */
 static inline void teff__value_clear(void *to, size_t size)
 {
-    for (char *t = to, *end = t + size; t < end; t += 16)
+    char *t = to, *end = t + teff__align16(size);
+    for (; t + 64 <= end; t += 64)
+        memset(t, 0, 64);
+    for (; t < end; t += 16)
         memset(t, 0, 16);
 }
 

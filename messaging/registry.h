@@ -182,6 +182,11 @@ static inline bool teff__callback_is_open(uint64_t word, uint64_t id)
            ((id >> TEFF__GENERATION_SHIFT) << TEFF__CALLBACK_SHIFT | TEFF__CALLBACK_OPEN);
 }
 
+static inline bool teff__callback_is_future(const teff__callback *callback)
+{
+    return (teff__atomic_u64_load_relaxed(&callback->word) & TEFF__CALLBACK_FUTURE) != 0;
+}
+
 /* Gives a slot back. Its word keeps the generation, the state becomes free; an exhausted one is retired. */
 static inline void teff__stripe_free(teff__stripe *stripe, teff__callback *callback)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * teff_assert is always on: it guards what would corrupt memory, and costs a predicted branch.
- * teff_assert_slow walks structures; debug builds only (meson's buildtype debug defines TEFF_DEBUG).
+ * teff_assert_slow walks structures; debug builds only (meson defines TEFF_DEBUG for them).
  */
 #ifndef TEFF_RUNTIME_ASSERT_H
 #define TEFF_RUNTIME_ASSERT_H
@@ -10,6 +10,8 @@
 
 #define TEFF__LIKELY(x)   __builtin_expect(!!(x), 1)
 #define TEFF__UNLIKELY(x) __builtin_expect(!!(x), 0)
+/* Of the few functions that a warm call runs through: the compiler would weigh their size against their callers. */
+#define TEFF__HOT_INLINE  static inline __attribute__((always_inline))
 #define TEFF__INTERNAL    __attribute__((visibility("hidden")))
 
 /* Prints the broken condition and where it stands to stderr, and aborts. */
@@ -28,6 +30,6 @@ _Noreturn TEFF__INTERNAL void teff__assert_failed(const char *condition, const c
 
 /* The structure of type TYPE whose member MEMBER is at `pointer`. */
 #define teff__container_of(pointer, TYPE, MEMBER)                                                  \
-    ((TYPE *)(void *)((char *)(pointer) - offsetof(TYPE, MEMBER)))
+    ((TYPE *)(void *)((char *)(pointer)-offsetof(TYPE, MEMBER)))
 
 #endif

@@ -2,10 +2,11 @@
 /*
  * Words that threads share.
  *
- * Every such word of the runtime is one of the types below and is read and written through these functions only, one for
- * each operation and memory order, with the order in its name (as mimalloc does). In a release build each is the plain
- * C11 operation. A build of the simulator defines TEFF__YIELD_POINT to hand over to another simulated worker first, so
- * that it interleaves the same code at exactly the places where real threads meet.
+ * Every such word of the runtime is one of the types below and is read and written through these
+ * functions only, one for each operation and memory order, with the order in its name (as mimalloc
+ * does). In a release build each is the plain C11 operation. A build of the simulator defines
+ * TEFF__YIELD_POINT to hand over to another simulated worker first, so that it interleaves the same
+ * code at exactly the places where real threads meet.
  *
  * There are no stand-alone fences: the thread sanitizer cannot follow them.
  */
@@ -41,7 +42,7 @@ enum { TEFF__CACHE_LINE = 64 };
         TEFF__YIELD_POINT();                                                                       \
         return atomic_exchange_explicit(&word->value, value, memory_order_##ORDER);                \
     }
-/* Strong compare-and-swap; a failed one loads with the order FAILED and tells what it saw through `expected`. */
+/* Strong; a failed one loads with the order FAILED and tells what it saw through `expected`. */
 #define TEFF__ATOMIC_CAS(NAME, TYPE, ORDER, FAILED)                                                \
     static inline bool teff__atomic_##NAME##_cas_##ORDER(teff__atomic_##NAME *word,                \
                                                          TYPE *expected, TYPE desired)             \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chance: the one source of random numbers, hash seeds included. A seed of the user's makes all of them repeat;
- * without one the seed comes from the kernel.
+ * Chance: the one source of random numbers, hash seeds included. A seed of the user's makes all of
+ * them repeat; without one the seed comes from the kernel.
  *
  * The generator is splitmix64 (Steele, Lea, Flood 2014). Threads: the owner only.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clock of a silo: monotonic nanoseconds, or simulated ones that stand still until they are advanced.
+ * The clock of a silo: monotonic nanoseconds, or simulated ones that stand still until they are
+ * advanced.
  *
  * Threads: now is for any thread; set belongs to the one that runs the simulation.
  */

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #ifdef TEFF__FIBER_ASAN
@@ -102,14 +103,16 @@ static uint32_t mappings_max(void)
     return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
-/* Asks the kernel with a page of its own, which has never been written. */
+/*
+ * Asks the kernel for a guard, and then to write there: qemu-user says yes to any advice and does nothing about it.
+ */
 static bool has_guard_markers(void)
 {
     size_t page = page_bytes();
     void *probe = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (probe == MAP_FAILED)
         return false;
-    bool has = madvise(probe, page, MADV_GUARD_INSTALL) == 0;
+    bool has = madvise(probe, page, MADV_GUARD_INSTALL) == 0 && uname(probe) != 0;
     (void)munmap(probe, page);
     return has;
 }

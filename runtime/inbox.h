@@ -2,13 +2,16 @@
 /*
  * The inbox of a worker: many producers, one consumer, first in, first out for each producer.
  *
- * A stack that producers push with a compare-and-swap and the consumer takes whole with one exchange, then reverses
- * (as in Linux's llist). There is no half-linked state: a producer that is preempted holds nobody up. A producer with
- * several messages links them newest first and pushes them as one chain.
+ * A stack that producers push with a compare-and-swap and the consumer takes whole with one
+ * exchange, then reverses (as in Linux's llist). There is no half-linked state: a producer that is
+ * preempted holds nobody up. A producer with several messages links them newest first and pushes
+ * them as one chain.
  *
- * Going to sleep. The consumer stores `sleeping` and then looks at the stack; a producer pushes and then looks at
- * `sleeping`. "I set mine, then look at yours" on both sides: all four accesses are seq_cst. A producer that sees
- * `sleeping` takes the flag by an exchange, so exactly one of them pays for the wake-up.
+ * Going to sleep. The consumer stores `sleeping` and then looks at the stack; a producer pushes and
+ * then looks at `sleeping`. "I set mine, then look at yours" on both sides: all four accesses are
+ * seq_cst. A producer that sees `sleeping` takes the flag by an exchange, so exactly one of them
+ * pays for the wake-up; until it has sent that, it is the one producer that the consumer may have
+ * to wait for.
  *
  * Threads:
  *   push             any thread
@@ -23,7 +26,7 @@
 
 typedef struct teff__inbox {
     _Alignas(TEFF__CACHE_LINE) teff__atomic_pointer head; /* any producer; consumer */
-    teff__atomic_u32 sleeping;                            /* set by the consumer, taken by a producer */
+    teff__atomic_u32 sleeping; /* set by the consumer, taken by a producer */
 } teff__inbox;
 
 static inline void teff__inbox_init(teff__inbox *inbox)
@@ -33,8 +36,8 @@ static inline void teff__inbox_init(teff__inbox *inbox)
 }
 
 /*
- * Pushes a chain: `newest` is its first link, `oldest` the last. True: the consumer sleeps, and this caller is the one
- * that must wake it.
+ * Pushes a chain: `newest` is its first link, `oldest` the last. True: the consumer sleeps, and
+ * this caller is the one that must wake it.
  */
 static inline bool teff__inbox_push_chain(teff__inbox *inbox, teff__link *newest,
                                           teff__link *oldest)
@@ -42,7 +45,8 @@ static inline bool teff__inbox_push_chain(teff__inbox *inbox, teff__link *newest
     void *head = teff__atomic_pointer_load_relaxed(&inbox->head);
     do
         oldest->next = head;
-    while (!teff__atomic_pointer_cas_seq_cst(&inbox->head, &head, newest)); /* pairs with take's exchange */
+    /* pairs with take's exchange */
+    while (!teff__atomic_pointer_cas_seq_cst(&inbox->head, &head, newest));
     return TEFF__UNLIKELY(teff__atomic_u32_load_seq_cst(&inbox->sleeping) != 0) &&
            teff__atomic_u32_exchange_seq_cst(&inbox->sleeping, 0) != 0;
 }
@@ -64,7 +68,8 @@ static inline teff__link *teff__inbox_take(teff__inbox *inbox)
     teff__link *stack, *fifo = NULL;
     if (teff__inbox_empty(inbox))
         return NULL;
-    stack = teff__atomic_pointer_exchange_acquire(&inbox->head, NULL); /* pairs with push's swap */
+    /* pairs with push's swap */
+    stack = teff__atomic_pointer_exchange_acquire(&inbox->head, NULL);
     while (stack != NULL) {
         teff__link *next = stack->next;
         stack->next = fifo;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Intrusive lists: a queue (first in, first out, one link) and a ring (two links, removal from anywhere).
- * Neither allocates, neither owns what it links. Threads: one at a time.
+ * Intrusive lists: a queue (first in, first out, one link) and a ring (two links, removal from
+ * anywhere). Neither allocates, neither owns what it links. Threads: one at a time.
  */
 #ifndef TEFF_RUNTIME_LIST_H
 #define TEFF_RUNTIME_LIST_H

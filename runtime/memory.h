@@ -2,9 +2,10 @@
 /*
  * Memory: the one way to it, and the place for limits, statistics and injected failures.
  *
- * A silo has one teff__memory; every allocation of the silo's parts goes through it. The allocator behind it (mimalloc,
- * jemalloc or the system's) is chosen when the library is built. The steady path does not come here: it takes from
- * pools. A pool belongs to one thread, which takes and puts without atomics; any other thread returns objects in chains.
+ * A silo has one teff__memory; every allocation of the silo's parts goes through it. The allocator
+ * behind it (mimalloc, jemalloc or the system's) is chosen when the library is built. The steady
+ * path does not come here: it takes from pools. A pool belongs to one thread, which takes and puts
+ * without atomics; any other thread returns objects in chains.
  *
  * Threads:
  *   memory   any thread; counters are statistics
@@ -22,7 +23,7 @@ typedef struct teff__memory {
     teff__atomic_u64 allocations; /* how often anything was allocated or reserved, ever */
     teff__atomic_u64 bytes;       /* allocated now, as asked for */
     uint64_t bytes_max;           /* 0: no limit; set before use */
-    teff__atomic_u64 fail_at;     /* tests: the n-th allocation from now fails, 1 the next; 0 none */
+    teff__atomic_u64 fail_at;     /* tests: the n-th allocation from now fails; 0 none */
 } teff__memory;
 
 /* `bytes_max` 0 means no limit. */
@@ -31,7 +32,7 @@ TEFF__INTERNAL void teff__memory_init(teff__memory *memory, uint64_t bytes_max);
 /* From now on the n-th allocation fails (1: the very next), once. 0 takes the wish back. */
 TEFF__INTERNAL void teff__memory_fail_at(teff__memory *memory, uint64_t n);
 
-/* Zeroed memory, aligned to 16 bytes, or NULL: no memory, over the limit, or an injected failure. */
+/* Zeroed, aligned to 16 bytes; NULL: no memory, over the limit, or an injected failure. */
 TEFF__INTERNAL void *teff__memory_alloc(teff__memory *memory, size_t size);
 
 /* The same, aligned to a cache line. */
@@ -41,8 +42,8 @@ TEFF__INTERNAL void *teff__memory_alloc_line(teff__memory *memory, size_t size);
 TEFF__INTERNAL void teff__memory_free(teff__memory *memory, void *pointer, size_t size);
 
 /*
- * Reserves zeroed address space that costs a page once it is touched (mmap, MAP_NORESERVE). Not counted in `bytes`.
- * `size` is a multiple of 4096. NULL as above.
+ * Reserves zeroed address space that costs a page once it is touched (mmap, MAP_NORESERVE). Not
+ * counted in `bytes`. `size` is a multiple of 4096. NULL as above.
  */
 TEFF__INTERNAL void *teff__memory_reserve(teff__memory *memory, size_t size);
 TEFF__INTERNAL void teff__memory_release(teff__memory *memory, void *pointer, size_t size);
@@ -50,7 +51,7 @@ TEFF__INTERNAL void teff__memory_release(teff__memory *memory, void *pointer, si
 /* The name of the allocator that the library was built with: "mimalloc", "jemalloc" or "system". */
 TEFF__INTERNAL const char *teff__memory_allocator(void);
 
-/* Memory held by the allocator that nothing uses goes back to the system, as far as it can. For measurements. */
+/* What the allocator holds and nobody uses goes back to the system, where it can. To measure. */
 TEFF__INTERNAL void teff__memory_purge(void);
 
 /* The first word of a free object. */
@@ -64,17 +65,18 @@ typedef struct teff__pool {
     size_t object_size;      /* a multiple of a cache line */
     uint32_t made, made_max; /* objects carved so far, and how many may be; owner only */
     void *chunks;            /* for finish; owner only */
-    _Alignas(TEFF__CACHE_LINE) teff__atomic_pointer foreign; /* chains from other threads; any producer; owner */
+    /* chains from other threads; any producer; owner */
+    _Alignas(TEFF__CACHE_LINE) teff__atomic_pointer foreign;
 } teff__pool;
 
 /* `object_size` is rounded up to whole cache lines. Allocates nothing yet. */
 TEFF__INTERNAL void teff__pool_init(teff__pool *pool, teff__memory *memory, size_t object_size,
                                     uint32_t made_max);
 
-/* Frees all chunks; no object of the pool may be in use by then. */
+/* Frees all chunks; no object of the pool may be in use by then, which debug builds check. */
 TEFF__INTERNAL void teff__pool_finish(teff__pool *pool);
 
-/* Takes back what other threads returned, else carves a chunk. NULL: no memory, or made_max reached. */
+/* Takes back what others returned, else carves a chunk. NULL: no memory, or made_max reached. */
 TEFF__INTERNAL void *teff__pool_take_slow(teff__pool *pool);
 
 /* An object whose bytes are anything, or NULL. */

@@ -2,9 +2,10 @@
 /*
  * A plain slot map: what may go away while somebody still names it, for one owner thread.
  *
- * A handle is slot and generation. A slot's generation is odd while it is taken and even while it is free, so a stale
- * handle, or one that was never given, fails one comparison. Slots lie in segments that double in size and never move;
- * growing copies nothing. A slot whose generation is exhausted is retired, never wrapped.
+ * A handle is slot and generation. A slot's generation is odd while it is taken and even while it
+ * is free, so a stale handle, or one that was never given, fails one comparison. Slots lie in
+ * segments that double in size and never move; growing copies nothing. A slot whose generation is
+ * exhausted is retired, never wrapped.
  *
  * Threads: the owner only.
  */
@@ -14,7 +15,8 @@
 #include "runtime/memory.h"
 
 enum {
-    TEFF__SLOTMAP_SEGMENTS = 22,    /* the first has 64 slots, each further one doubles what there is: 2^27 in all */
+    /* The first segment has 64 slots, each further one doubles what there is: 2^27 in all. */
+    TEFF__SLOTMAP_SEGMENTS = 22,
     TEFF__SLOTMAP_FIRST_BITS = 6,
     TEFF__SLOT_BITS = 27,
     TEFF__SLOT_GENERATION_BITS = 28
@@ -38,7 +40,7 @@ typedef struct teff__slotmap {
 TEFF__INTERNAL void teff__slotmap_init(teff__slotmap *map, teff__memory *memory);
 TEFF__INTERNAL void teff__slotmap_finish(teff__slotmap *map);
 
-/* TEFF_ENOMEM, or TEFF_ELIMIT when all 2^27 slots are taken or retired. Outputs are untouched on failure. */
+/* TEFF_ENOMEM; TEFF_ELIMIT: all 2^27 slots are taken or retired. Then outputs are untouched. */
 TEFF__INTERNAL int teff__slotmap_add(teff__slotmap *map, void *value, uint32_t *ret_slot,
                                      uint32_t *ret_generation);
 

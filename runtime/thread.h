@@ -2,8 +2,8 @@
 /*
  * Threads, locks and wake-ups: the seam behind which the machine's own stand.
  *
- * Lock ranks. A thread takes locks only in rising rank; debug builds check it. No lock is held over a suspension or
- * while a user's code runs.
+ * Lock ranks. A thread takes locks only in rising rank; debug builds check it. No lock is held over
+ * a suspension or while a user's code runs.
  */
 #ifndef TEFF_RUNTIME_THREAD_H
 #define TEFF_RUNTIME_THREAD_H
@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-/* The order in which locks may be taken: a holder of one may take only those below it in this list. */
+/* The order in which locks may be taken: a holder of one may take only those below it here. */
 typedef enum teff__rank {
     TEFF__RANK_SILO = 1,     /* a silo's state: start, stop, clients */
     TEFF__RANK_DIRECTORY = 2 /* a shard of the grain directory: nothing is called under it */
@@ -42,8 +42,8 @@ TEFF__INTERNAL bool teff__condition_wait(teff__condition *condition, teff__mutex
 TEFF__INTERNAL void teff__condition_broadcast(teff__condition *condition);
 
 /*
- * Starts a thread that has every asynchronous signal blocked and an alternate signal stack of its own. TEFF_ENOMEM, or
- * the negated errno of pthread_create.
+ * Starts a thread that has every asynchronous signal blocked and an alternate signal stack of its
+ * own. TEFF_ENOMEM, or the negated errno of pthread_create.
  */
 typedef struct teff__thread {
     pthread_t id;
@@ -52,18 +52,24 @@ TEFF__INTERNAL int teff__thread_start(teff__thread *thread, void (*run)(void *ar
                                       void *argument, const char *name);
 TEFF__INTERNAL void teff__thread_join(teff__thread *thread);
 
-/* A word that is different for every live thread. */
+/* A word that is different for every live thread: its thread pointer, without a call where the compiler knows it. */
 static inline uintptr_t teff__thread_self(void)
 {
+#if defined(__x86_64__) && !defined(__ILP32__)
+    uintptr_t self;
+    __asm__("movq %%fs:0, %0" : "=r"(self));
+    return self;
+#else
     return (uintptr_t)pthread_self();
+#endif
 }
 
 /* How many cores this process may run on. */
 TEFF__INTERNAL uint32_t teff__thread_cores(void);
 
 /*
- * A word to wait on (a futex on Linux). wait returns when the word is not `seen` any more, or `deadline_ns` has passed
- * (monotonic; INT64_MAX for none), or for no reason.
+ * A word to wait on (a futex on Linux). wait returns when the word is not `seen` any more, or
+ * `deadline_ns` has passed (monotonic; INT64_MAX for none), or for no reason.
  */
 TEFF__INTERNAL void teff__futex_wait(teff__atomic_u32 *word, uint32_t seen, int64_t deadline_ns);
 TEFF__INTERNAL void teff__futex_wake(teff__atomic_u32 *word);

@@ -27,8 +27,7 @@ typedef struct teff_ref {
     teff_key key;
 } teff_ref;
 
-TEFF__ASSERT(sizeof(teff_ref) == 48 + 8 + sizeof(void *) || sizeof(void *) != 8,
-             "a reference has 64 bytes");
+TEFF__ASSERT(sizeof(teff_ref) == 64, "a reference has 64 bytes");
 
 /*
  * Whether both name the same grain: the text of the type's name and the key; `route` is no part of

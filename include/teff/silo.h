@@ -3,10 +3,10 @@
  * The silo: grains, and the workers that run them.
  *
  * Created, types registered, started: active until stopped, and then destroyed. A silo runs on
- * threads of its own, one for each worker; or on a uv loop of the program's (`loop`); or simulated
- * (`simulated`), where nothing runs but inside teff_silo_run, teff_silo_advance and blocking calls
- * of clients, and time passes only in the last two: the same seed does the same thing twice.
- * Several silos live side by side in one process.
+ * threads of its own, one for each worker; or it is simulated (`simulated`), where nothing runs but
+ * inside teff_silo_run, teff_silo_advance and blocking calls of clients, and time passes only in
+ * the last two: the same seed does the same thing twice. Several silos live side by side in one
+ * process.
  *
  * A process that forked keeps its silos in the parent: any call in the child is TEFF_EINVALIDSTATE.
  */
@@ -27,8 +27,8 @@ typedef struct teff_silo teff_silo;
 /* Zero in a member means its default. Set struct_size to sizeof(teff_silo_options). */
 typedef struct teff_silo_options {
     size_t struct_size;
-    uint32_t workers; /* 0: one for each core that the process may use; on a loop there is one */
-    struct uv_loop_s *loop; /* NULL: threads of its own. Borrowed until stopped */
+    uint32_t workers;       /* at most 64; 0: one for each usable core, or 1 if simulated */
+    struct uv_loop_s *loop; /* NULL: a silo on a loop of the program's is not implemented */
     size_t stack_bytes;     /* of a turn or task; 0: 64 KiB */
 
     /*
@@ -59,9 +59,8 @@ typedef struct teff_silo_options {
  *
  * Ownership: copies *options; gives a silo, free with teff_silo_destroy.
  * Threads:   any.
- * Errors:    TEFF_EINVAL: struct_size is wrong, a member is out of its range, `loop` together with
- *            `simulated`.
- *            TEFF_ENOMEM, TEFF_ELIMIT.
+ * Errors:    TEFF_EINVAL: struct_size is wrong, a member is out of its range, `loop` is not NULL.
+ *            TEFF_ELIMIT: too many workers. TEFF_ENOMEM.
  */
 TEFF_EXPORT int teff_silo_create(const teff_silo_options *options, teff_silo **ret);
 

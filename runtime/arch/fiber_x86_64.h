@@ -29,27 +29,25 @@
 static inline __attribute__((always_inline)) void teff__fiber_jump(teff__fiber *from,
                                                                    teff__fiber *to)
 {
-    __asm__ volatile("leaq 1f(%%rip), %%rax\n\t"
-                     "movq %%rsp, %c[sp](%%rdi)\n\t"
-                     "movq %%rax, %c[resume](%%rdi)\n\t"
-                     "movq %%rbp, %c[frame](%%rdi)\n\t"
-                     "movq %%rbx, %c[base](%%rdi)\n\t"
-                     "movq %c[frame](%%rsi), %%rbp\n\t"
-                     "movq %c[base](%%rsi), %%rbx\n\t"
-                     "movq %c[sp](%%rsi), %%rsp\n\t"
-                     "jmpq *%c[resume](%%rsi)\n"
-                     "1:"
-                     : "+D"(from), "+S"(to)
-                     : [sp] "i"(offsetof(teff__fiber, sp)),
-                       [resume] "i"(offsetof(teff__fiber, resume)),
-                       [frame] "i"(offsetof(teff__fiber, frame)),
-                       [base] "i"(offsetof(teff__fiber, base))
-                     : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-                       "cc", "memory", "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",
-                       "st(7)", "mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6", "mm7", "xmm0",
-                       "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-                       "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
-                       "xmm15" TEFF__FIBER_VECTOR_CHANGED);
+    __asm__ volatile(
+        "leaq 1f(%%rip), %%rax\n\t"
+        "movq %%rsp, %c[sp](%%rdi)\n\t"
+        "movq %%rax, %c[resume](%%rdi)\n\t"
+        "movq %%rbp, %c[frame](%%rdi)\n\t"
+        "movq %%rbx, %c[base](%%rdi)\n\t"
+        "movq %c[frame](%%rsi), %%rbp\n\t"
+        "movq %c[base](%%rsi), %%rbx\n\t"
+        "movq %c[sp](%%rsi), %%rsp\n\t"
+        "jmpq *%c[resume](%%rsi)\n"
+        "1:"
+        : "+D"(from), "+S"(to)
+        : [sp] "i"(offsetof(teff__fiber, sp)), [resume] "i"(offsetof(teff__fiber, resume)),
+          [frame] "i"(offsetof(teff__fiber, frame)), [base] "i"(offsetof(teff__fiber, base))
+        : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "cc", "memory",
+          "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "mm0", "mm1", "mm2",
+          "mm3", "mm4", "mm5", "mm6", "mm7", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6",
+          "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
+          "xmm15" TEFF__FIBER_VECTOR_CHANGED);
 }
 
 #endif

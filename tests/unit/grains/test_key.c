@@ -211,8 +211,8 @@ static teff_key format_key(const char *format, uint64_t i)
     return key;
 }
 
-static uint64_t scatter(
-    uint64_t i) /* spreads the bits of i over 64, so that keys differ in 1 to 18 far-off bits */
+/* Spreads the lowest 18 bits over all 64, so that keys differ in few bits, far apart. */
+static uint64_t scatter(uint64_t i)
 {
     uint64_t spread = 0;
     for (unsigned bit = 0; bit < 18; bit++)
@@ -238,9 +238,12 @@ static teff_key wide_both(uint64_t i) { return teff_key_u128(i, i); }
 static teff_key decimal(uint64_t i) { return format_key("%llu", i); }
 static teff_key prefixed(uint64_t i) { return format_key("user-%08llu", i); }
 static teff_key suffixed(uint64_t i) { return format_key("%06llu@example.org", i); }
-static teff_key long_first(uint64_t i) { return format_key("%06llu-device-in-the-house-of-many-things-abc", i); }
-static teff_key long_middle(uint64_t i) { return format_key("device-in-the-house-%06llu-of-many-things-abc", i); }
-static teff_key long_last(uint64_t i) { return format_key("a-device-in-the-house-of-many-things-%06llu", i); }
+static teff_key long_first(uint64_t i)
+{ return format_key("%06llu-device-in-a-house-of-many", i); }
+static teff_key long_middle(uint64_t i)
+{ return format_key("device-in-a-house-%06llu-of-many", i); }
+static teff_key long_last(uint64_t i)
+{ return format_key("device-in-a-house-of-many-%06llu", i); }
 static teff_key uuid(uint64_t i) { return format_key("6f0f8a3c-91d2-4b6e-8e00-%012llx", i); }
 /* clang-format on */
 
@@ -316,7 +319,7 @@ Test(key, no_pattern_of_keys_fills_some_buckets_more_than_others, .timeout = 120
     free(keys);
 }
 
-/* 512 types of 512 keys each. The keys differ where the hash takes in the type, or far from there. */
+/* 512 types of 512 keys each, which differ where the hash takes in the type, or elsewhere. */
 static void expect_types_even(unsigned shift, const char *what)
 {
     uint64_t *hashes = malloc(KEYS * sizeof(*hashes));
@@ -410,7 +413,7 @@ Test(key, one_seed_repeats_and_another_gives_another_order)
         ordered += (hash_a < last_a) == (hash_b < last_b);
         last_a = hash_a, last_b = hash_b;
     }
-    /* Of unrelated orders: 10 of 10,000 in the same of 1024 buckets; half of the neighbours in the same order. */
+    /* Unrelated orders share 10 of 10,000 buckets, and the order of half of the neighbours. */
     cr_assert_lt(shared, 40);
     cr_assert(4500 < ordered && ordered < 5500, "%u", ordered);
 }

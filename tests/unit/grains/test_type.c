@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The type registry: what it refuses and why, how types and handlers are found, layouts of other versions, and a lack of
- * memory at each allocation.
+ * The type registry: what it refuses and why, how types and handlers are found, layouts of other
+ * versions, and a lack of memory at each allocation.
  */
 #include "grains/type.h"
 
@@ -412,6 +412,19 @@ Test(type, a_struct_size_that_no_version_has_is_refused)
     }
 }
 
+Test(type, a_struct_over_4096_bytes_is_garbage_even_if_it_is_zero)
+{
+    struct {
+        size_t struct_size, zeroes[512];
+    } from = { 4096, { 0 } };
+    size_t ret[600] = { 1, 1, 1 }; /* two are the struct's; the rest must stay */
+    cr_assert_eq(teff__sized_copy(ret, 16, 8, &from), TEFF_OK);
+    cr_assert(ret[0] == 4096 && ret[1] == 0 && ret[2] == 1);
+    from.struct_size = 4104;
+    cr_assert_eq(teff__sized_copy(ret, 16, 8, &from), TEFF_EINVAL);
+    cr_assert_eq(ret[0], 4096);
+}
+
 Test(type, options_of_an_old_layout_are_completed_with_zeroes)
 {
     /* teff_silo_options as it was before the members that follow `seed`. */
@@ -479,8 +492,9 @@ Test(type, each_allocation_may_fail_and_nothing_changes)
         cr_assert_eq(teff__types_find_text(&types, names[i])->id, i + 1);
 }
 
-Test(type, an_empty_registry_is_finished_twice_without_harm)
+Test(type, a_registry_is_finished_twice_without_harm)
 {
+    cr_assert_eq(teff__types_register(&types, &gate, NULL, NULL), TEFF_OK);
     teff__types_finish(&types);
     cr_assert_null(teff__types_find_text(&types, "gate"));
     cr_assert_null(teff__types_by_id(&types, 1));
