@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 enum {
-    TRIPS_PER_LOOK = 256, /* round trips between two looks at the clock */
-    WARM_UP_PART = 8      /* of the duration */
+    TRIPS_PER_LOOK = 64, /* round trips between two looks at the clock */
+    WARM_UP_PART = 8     /* of the duration */
 };
 
 #define STOP UINT64_MAX
