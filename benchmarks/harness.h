@@ -78,7 +78,7 @@ void bench_begin(bench_program *bench, const char *name, const char *question,
  */
 int bench_end(bench_program *bench);
 
-/* Ctrl-C came: measure nothing new. A second one ends the process. */
+/* Ctrl-C came: measure nothing new. A third one ends the process. */
 bool bench_interrupted(void);
 
 /* Says so on stderr and makes bench_end return 1. */

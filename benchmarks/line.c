@@ -19,6 +19,7 @@ typedef struct line_pair {
     teff__atomic_u64 word; /* both threads; nothing else is written in its page while they run */
     int64_t duration_ns;
     double trip_ns;
+    pthread_barrier_t pinned; /* neither spins where the other has yet to move away */
 } line_pair;
 
 /* Nanoseconds per trip. */
@@ -45,6 +46,7 @@ static void *ask_main(void *argument)
     line_pair *pair = argument;
     const int64_t duration_ns = pair->duration_ns;
     machine_pin(0);
+    (void)pthread_barrier_wait(&pair->pinned);
     (void)trips(&pair->word, duration_ns / WARM_UP_PART);
     const double trip_ns = trips(&pair->word, duration_ns);
     teff__atomic_u64_store_release(&pair->word, STOP); /* pairs with answer_main's load */
@@ -57,6 +59,7 @@ static void *answer_main(void *argument)
     line_pair *pair = argument;
     uint64_t seen;
     machine_pin(1);
+    (void)pthread_barrier_wait(&pair->pinned);
     while ((seen = teff__atomic_u64_load_acquire(&pair->word)) != STOP) {
         if ((seen & 1) != 0)
             teff__atomic_u64_store_release(&pair->word, seen + 1); /* pairs with trips's load */
@@ -72,17 +75,24 @@ int line_round_trip(int64_t duration_ns, double *ret_ns)
         return -1;
     teff__atomic_u64_store_relaxed(&pair->word, 0);
     pair->duration_ns = duration_ns;
-    int r = pthread_create(&answer, NULL, answer_main, pair);
-    if (r == 0) {
-        r = pthread_create(&ask, NULL, ask_main, pair);
-        if (r == 0)
-            (void)pthread_join(ask, NULL);
-        else
-            teff__atomic_u64_store_release(&pair->word, STOP);
-        (void)pthread_join(answer, NULL);
+    int r = pthread_barrier_init(&pair->pinned, NULL, 2);
+    if (r == 0)
+        r = pthread_create(&answer, NULL, answer_main, pair);
+    if (r != 0) {
+        free(pair);
+        return -1;
     }
+    if (pthread_create(&ask, NULL, ask_main, pair) != 0) {
+        teff__atomic_u64_store_release(&pair->word, STOP);
+        (void)pthread_barrier_wait(&pair->pinned);
+        r = -1;
+    } else {
+        (void)pthread_join(ask, NULL);
+    }
+    (void)pthread_join(answer, NULL);
+    (void)pthread_barrier_destroy(&pair->pinned);
     if (r == 0)
         *ret_ns = pair->trip_ns;
     free(pair);
-    return r == 0 ? 0 : -1;
+    return r;
 }

@@ -16,9 +16,10 @@
 static inline int check_call(const teff_caller *caller, const teff_ref *to,
                              const teff_interface *of, uint32_t number)
 {
-    if (TEFF__UNLIKELY(to == NULL || of == NULL || number >= of->count))
+    const int r = teff__caller_check(caller); /* first: only the caller's thread may note an outcome */
+    if (TEFF__UNLIKELY(r == 0 && (to == NULL || of == NULL || number >= of->count)))
         return TEFF_EINVAL;
-    return teff__caller_check(caller);
+    return r;
 }
 
 static inline void put_argument(teff__message *message, const teff_method *method,
@@ -109,19 +110,20 @@ static int call_from_worker(teff_caller *caller, teff_ref *to, const teff_interf
     return take_answer(caller, &catalog->postbox, method, await.answer, ret);
 }
 
-/* Fills in a client's request and posts it to the worker that the reference's hint names, or else its hash. */
-static void post_from_client(teff__client *client, teff__grains *grains, const teff__type *type,
-                             const teff_ref *to, teff__message *message)
+/*
+ * Fills in a client's request and posts it to the worker of the grain's hash, always: each of a client's messages to one
+ * grain takes the same way, also when it comes by another reference, or after a call that timed out.
+ */
+static void post_from_client(teff__client *client, const teff__grains *grains,
+                             const teff__type *type, const teff_ref *to, teff__message *message)
 {
-    uint32_t worker = teff__address_worker(to->route);
+    const uint64_t hash = teff__key_hash(&grains->seed, type->id, &to->key);
     message->address = to->route;
     message->to.type = &type->def.name;
     message->to.route = 0;
     message->to.key = to->key;
-    if (worker >= client->exchange->workers_count)
-        worker = (uint32_t)(teff__key_hash(&grains->seed, type->id, &to->key) %
-                            client->exchange->workers_count);
-    teff__exchange_post(client->exchange, worker, message);
+    teff__exchange_post(client->exchange, (uint32_t)(hash % client->exchange->workers_count),
+                        message);
 }
 
 /* What a client's request needs, up to the argument. */

@@ -2,9 +2,10 @@
 /*
  * Finding the way of a request.
  *
- * A sender without a valid hint asks its route cache, then the directory. A receiver whose activation is gone asks the
- * directory: another worker's address forwards the request (at most twice), none makes an activation here, where its
- * sender looked for it.
+ * A sender without a valid hint asks its route cache, then the directory. A receiver whose activation is gone does the
+ * same: a route, or another worker's address, forwards the request; none makes an activation here, where its sender
+ * looked for it. Forwarding takes a route, too, since messages that are under way to another worker must not be
+ * overtaken by later ones when the grain comes to live here meanwhile.
  */
 #include "grains/dispatch.h"
 
@@ -132,29 +133,55 @@ static void refuse(teff__catalog *catalog, teff__message *message, int code, con
         teff__catalog_reject(catalog, message, code, text);
 }
 
+/*
+ * Forwards along a route, behind all that this worker sent or forwarded by it before. A route leads to where an
+ * activation was when it was made, and no worker that has a route to a grain activates it: so routes never lead round in
+ * a circle, and a message passes each worker once, unless routes are corrected while it is under way.
+ */
+static void forward(teff__catalog *catalog, teff__route *route, teff__message *message)
+{
+    if (message->hops++ < TEFF__MESSAGE_HOPS_MAX + catalog->exchange->workers_count)
+        send_by_route(catalog, route, message);
+    else
+        refuse(catalog, message, TEFF_EREJECTED,
+               "Forwarding failed: the grain moved each time the call came to where it was");
+}
+
 /* The address that the message was sent to names no activation of that grain here. */
 static void arrived_astray(teff__catalog *catalog, teff__message *message)
 {
     const teff__type *type = teff__dispatch_type(catalog->grains, &message->to);
+    const teff_key *key = &message->to.key;
     uint64_t address;
     if (type == NULL) {
         refuse(catalog, message, TEFF_EINVAL, "no such grain type");
         return;
     }
-    const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, &message->to.key);
-    const int r = find_or_create(catalog, type, &message->to.key, hash, &address);
-    if (r != 0) {
-        refuse(catalog, message, r, NULL);
+    const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, key);
+    teff__route *route = teff__routes_find(&catalog->routes, hash, type->id, key);
+    if (route != NULL) {
+        forward(catalog, route, message);
+        return;
+    }
+    int r = 0;
+    if (message->kind == TEFF__MESSAGE_PROBE)
+        address = teff__directory_find(&catalog->grains->directory, hash, type->id, key);
+    else
+        r = find_or_create(catalog, type, key, hash, &address);
+    if (r != 0 || address == 0) {
+        refuse(catalog, message, r, NULL); /* a probe makes no activation: it finds that there is none */
         return;
     }
     teff__activation *activation = own_activation(catalog, address);
-    if (activation != NULL)
+    if (activation != NULL) {
         take_in(catalog, activation, message);
-    else if (message->hops++ < TEFF__MESSAGE_HOPS_MAX)
-        post_request(catalog, message, address, type, &message->to.key);
+        return;
+    }
+    r = teff__routes_add(&catalog->routes, hash, type->id, key, address, &route);
+    if (r != 0)
+        refuse(catalog, message, r, NULL);
     else
-        refuse(catalog, message, TEFF_EREJECTED,
-               "Forwarding failed: the grain moved each time the call came to where it was");
+        forward(catalog, route, message);
 }
 
 void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message)

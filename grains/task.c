@@ -135,6 +135,13 @@ int teff_silo_spawn(teff_silo *silo, int worker, int (*run)(teff_task *task, voi
     if (silo == NULL || run == NULL || (caller == NULL) != (ret == NULL))
         return TEFF_EINVAL;
     teff__exchange *exchange = teff__silo_exchange(silo);
+    if (caller != NULL) {
+        const int allowed = teff__caller_check(caller);
+        if (allowed != 0)
+            return allowed;
+        if (teff__caller_exchange(caller) != exchange)
+            return TEFF_EINVAL;
+    }
     if (!choose_worker(teff__silo_grains(silo), worker, &index))
         return TEFF_EINVAL;
     teff__task *task = task_create(exchange, run, user);

@@ -109,8 +109,11 @@ static bool may_spin(const teff__client *client)
     return teff__atomic_u32_load_relaxed(&spinners->threads) <= spinners->cores;
 }
 
-/* Waits until something is handed over or `deadline_ns` has come; returns early for no reason, too. */
-static void wait_done(teff__client *client, int64_t deadline_ns)
+/*
+ * Waits until something is handed over or `deadline_ns` has come, or, with `awake`, the gate is closed; returns early for
+ * no reason, too.
+ */
+static void wait_done(teff__client *client, int64_t deadline_ns, bool awake)
 {
     teff__exchange *exchange = client->exchange;
     teff__stripe *stripe = client->stripe;
@@ -128,9 +131,10 @@ static void wait_done(teff__client *client, int64_t deadline_ns)
             }
         } while (teff__clock_now_ns(&exchange->clock) < end);
     }
-    /* Pairs with claim's push: set mine, look at yours. */
+    /* Pairs with claim's push, and with closing the gate: set mine, look at yours. */
     teff__atomic_u32_store_seq_cst(&stripe->sleeping, 1);
-    if (teff__atomic_u32_load_seq_cst(&stripe->done) == 0)
+    if (teff__atomic_u32_load_seq_cst(&stripe->done) == 0 &&
+        !(awake && teff__atomic_u32_load_seq_cst(&stripe->gate) != 0))
         teff__futex_wait(&stripe->sleeping, 1, deadline_ns);
     teff__atomic_u32_store_relaxed(&stripe->sleeping, 0);
 }
@@ -146,7 +150,7 @@ static void wait_slot(teff__client *client, uint64_t id)
             teff__clock_now_ns(&client->exchange->clock) >= deadline_ns)
             (void)teff__stripe_claim(stripe, id, NULL, TEFF_ETIMEDOUT);
         else
-            wait_done(client, deadline_ns);
+            wait_done(client, deadline_ns, false);
     }
 }
 
@@ -180,7 +184,7 @@ int teff__client_sleep(teff__client *client, int64_t duration_ns)
     while (teff__atomic_u32_load_acquire(&client->stripe->gate) == 0) {
         if (teff__clock_now_ns(clock) >= deadline_ns)
             return 0;
-        wait_done(client, deadline_ns);
+        wait_done(client, deadline_ns, true);
         (void)receive_all(client, UINT32_MAX);
     }
     return TEFF_EUNAVAILABLE;
@@ -188,12 +192,12 @@ int teff__client_sleep(teff__client *client, int64_t duration_ns)
 
 teff_client *teff_client_destroy(teff_client *caller)
 {
-    if (caller == NULL)
-        return NULL;
+    if (caller == NULL || caller->kind != TEFF__CALLER_CLIENT)
+        return caller;
     teff__client *client = teff__client_of(caller);
     teff__exchange *exchange = client->exchange;
     const bool stopped = teff__atomic_u32_load_acquire(&client->stripe->gate) != 0;
-    if (caller->kind != TEFF__CALLER_CLIENT || (client->thread != teff__thread_self() && !stopped))
+    if (client->thread != teff__thread_self() && !stopped)
         return caller;
 
     for (uint64_t id; (id = teff__future_first(&exchange->registry, caller)) != 0;) {

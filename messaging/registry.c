@@ -94,6 +94,20 @@ bool teff__stripe_open_shared(teff__stripe *stripe, teff__callback *callback, in
     return teff__atomic_u32_load_seq_cst(&stripe->gate) == 0; /* … then yours */
 }
 
+/* After a seq_cst store that the client looks for. Pairs with its going to sleep: set mine, look at yours. */
+static void wake(teff__stripe *stripe)
+{
+    if (teff__atomic_u32_load_seq_cst(&stripe->sleeping) != 0 &&
+        teff__atomic_u32_exchange_seq_cst(&stripe->sleeping, 0) != 0)
+        teff__futex_wake(&stripe->sleeping);
+}
+
+void teff__stripe_close_gate(teff__stripe *stripe)
+{
+    teff__atomic_u32_store_seq_cst(&stripe->gate, 1);
+    wake(stripe);
+}
+
 bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code)
 {
     /* Acquire: what the owner put into the slot before it published `made` or the word. */
@@ -117,10 +131,7 @@ bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int cod
         callback->done = head;
     while (!teff__atomic_u32_cas_seq_cst(&stripe->done, &head,
                                          teff__stripe_index(stripe, callback) + 1));
-    /* Pairs with the client's going to sleep: pushed mine, look at yours. */
-    if (teff__atomic_u32_load_seq_cst(&stripe->sleeping) != 0 &&
-        teff__atomic_u32_exchange_seq_cst(&stripe->sleeping, 0) != 0)
-        teff__futex_wake(&stripe->sleeping);
+    wake(stripe);
     return true;
 }
 

@@ -233,11 +233,11 @@ TEFF__INTERNAL bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *
 /* The owner takes the next handed-over callback off a chain that take_done gave; NULL at its end. */
 TEFF__INTERNAL uint32_t teff__stripe_take_done(teff__stripe *stripe);
 
-/* Closes a client's gate: whoever opens after this sees it, and whoever did not see it is seen by a sweep after this. */
-static inline void teff__stripe_close_gate(teff__stripe *stripe)
-{
-    teff__atomic_u32_store_seq_cst(&stripe->gate, 1);
-}
+/*
+ * Closes a client's gate: whoever opens after this sees it, and whoever did not see it is seen by a sweep after this.
+ * Wakes the client where it sleeps.
+ */
+TEFF__INTERNAL void teff__stripe_close_gate(teff__stripe *stripe);
 
 /* Ends every open callback of a client's stripe with `code`. Any thread, after the gate was closed. */
 TEFF__INTERNAL void teff__stripe_claim_all(teff__stripe *stripe, int code);

@@ -11,8 +11,8 @@
 #define TEFF__LIKELY(x)   __builtin_expect(!!(x), 1)
 #define TEFF__UNLIKELY(x) __builtin_expect(!!(x), 0)
 /* Of the few functions that a warm call runs through: the compiler would weigh their size against their callers. */
-#define TEFF__HOT_INLINE  static inline __attribute__((always_inline))
-#define TEFF__INTERNAL    __attribute__((visibility("hidden")))
+#define TEFF__HOT_INLINE static inline __attribute__((always_inline))
+#define TEFF__INTERNAL   __attribute__((visibility("hidden")))
 
 /* Prints the broken condition and where it stands to stderr, and aborts. */
 _Noreturn TEFF__INTERNAL void teff__assert_failed(const char *condition, const char *file,

@@ -19,6 +19,8 @@
 #define RESPONSE_TIMEOUT_NS INT64_C(30000000000)
 #define STOP_TIMEOUT_NS     INT64_C(10000000000)
 #define MAILBOX_MAX         65536
+/* All the time there is, so that a sum with a clock's does not overflow. */
+#define TIMEOUT_MAX_NS (INT64_MAX / 2)
 /* How much longer than the phases' own limits stop waits before it calls a worker stuck. */
 #define STUCK_NS INT64_C(5000000000)
 
@@ -119,6 +121,10 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
         options->response_timeout_ns = RESPONSE_TIMEOUT_NS;
     if (options->stop_timeout_ns == 0)
         options->stop_timeout_ns = STOP_TIMEOUT_NS;
+    if (options->response_timeout_ns > TIMEOUT_MAX_NS)
+        options->response_timeout_ns = TIMEOUT_MAX_NS;
+    if (options->stop_timeout_ns > TIMEOUT_MAX_NS)
+        options->stop_timeout_ns = TIMEOUT_MAX_NS;
     if (options->mailbox_max == 0)
         options->mailbox_max = MAILBOX_MAX;
     return 0;
@@ -287,6 +293,8 @@ static int start_workers(teff_silo *silo)
         for (uint32_t i = 0; i < silo->built; i++)
             silo->ended[i] = teff__catalog_ops.begin(silo->exchange.workers[i]) != 0;
         r = silo->begin_result;
+        if (r != 0 && silo->live > 0)
+            enter_phase(silo, TEFF__STOP_DRAIN);
         while (r != 0 && silo->live > 0)
             (void)step(silo, INT64_MAX);
         return r;
@@ -469,7 +477,10 @@ teff_silo *teff_silo_destroy(teff_silo *silo)
         return NULL;
     if (teff__exchange_inside(&silo->exchange))
         return silo;
-    if (silo->state == SILO_ACTIVE || silo->state == SILO_STOPPING || silo->state == SILO_STOPPED)
+    teff__mutex_lock(&silo->exchange.lock);
+    const silo_state state = silo->state;
+    teff__mutex_unlock(&silo->exchange.lock);
+    if (state == SILO_ACTIVE || state == SILO_STOPPING || state == SILO_STOPPED)
         if (teff_silo_stop(silo) != 0)
             return silo;
     if (silo->exchange.clients_count > 0)
@@ -493,26 +504,29 @@ teff_silo *teff_silo_destroy(teff_silo *silo)
 
 /* --- Simulating -------------------------------------------------------------------------------- */
 
-/* One pass of every worker. True: there is more to run now. */
+/* One pass of every worker. False: none had anything to do, or has now. */
 static bool run_round(teff_silo *silo)
 {
-    bool more = false;
+    const int64_t now_ns = teff__silo_now_ns(silo);
+    bool ran = false;
     for (uint32_t i = 0; i < silo->built; i++) {
         teff__worker *worker = silo->exchange.workers[i];
         if (silo->ended[i])
             continue;
-        worker->thread = teff__thread_self();
+        teff__atomic_u64_store_relaxed(&worker->thread, teff__thread_self());
         teff__fiber_adopt(&worker->host);
+        ran |= worker->run_queue.head != NULL || !teff__inbox_empty(&worker->inbox) ||
+               teff__worker_due_ns(worker) <= now_ns;
         const teff__pass pass = teff__worker_pass(worker);
-        more |= pass == TEFF__PASS_MORE;
+        ran |= pass != TEFF__PASS_IDLE;
         if (pass == TEFF__PASS_ENDED) {
             silo->ended[i] = true;
             teff__catalog_ops.end(worker);
         }
     }
     for (uint32_t i = 0; i < silo->built; i++)
-        more |= !silo->ended[i] && !teff__inbox_empty(&silo->exchange.workers[i]->inbox);
-    return more;
+        ran |= !silo->ended[i] && !teff__inbox_empty(&silo->exchange.workers[i]->inbox);
+    return ran;
 }
 
 static bool step(teff_silo *silo, int64_t until_ns)

@@ -100,9 +100,13 @@ static bool spin(teff__worker *worker, int64_t due_ns)
     return false;
 }
 
+/*
+ * uv_run returns, and the next pass finds what is due. Stopped, since libuv before 1.45 runs due timers ahead of its poll
+ * too: one that comes due between its start and then would be over, and the poll wait for mail alone.
+ */
 static void on_wake_timer(uv_timer_t *timer)
 {
-    (void)timer; /* uv_run returns, and the next pass finds what is due */
+    uv_stop(timer->loop);
 }
 
 static void on_wake_poll(uv_poll_t *poll, int status, int events)
@@ -137,7 +141,7 @@ static void park(teff__worker *worker)
 void teff__worker_main(void *argument)
 {
     teff__worker *worker = argument;
-    worker->thread = teff__thread_self();
+    teff__atomic_u64_store_relaxed(&worker->thread, teff__thread_self());
     teff__fiber_adopt(&worker->host);
     if (worker->ops->begin(worker) == 0) {
         teff__pass pass;
@@ -147,6 +151,7 @@ void teff__worker_main(void *argument)
         }
     }
     worker->ops->end(worker);
+    teff__atomic_u64_store_relaxed(&worker->thread, 0); /* a later thread may be called the same */
 }
 
 void teff__worker_post_chain(teff__worker *worker, teff__link *newest, teff__link *oldest)

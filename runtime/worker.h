@@ -80,7 +80,7 @@ struct teff__worker {
     teff__timers timers;
     const teff__clock *clock;
     const teff__spinners *spinners;
-    uintptr_t thread; /* which thread runs passes; written before anybody else may ask */
+    teff__atomic_u64 thread; /* which thread runs passes; 0: it has ended. That thread; anybody */
     uint32_t index;
     bool running; /* items run at the moment */
     uv_loop_t loop;
@@ -156,7 +156,7 @@ static inline void teff__worker_ready(teff__worker *worker, teff__waiter *waiter
 /* True when called from the worker's own thread or, where a program simulates it, from one of its items. */
 static inline bool teff__worker_here(const teff__worker *worker)
 {
-    return worker->thread == teff__thread_self() &&
+    return teff__atomic_u64_load_relaxed(&worker->thread) == teff__thread_self() &&
            (worker->running || !worker->clock->simulated);
 }
 

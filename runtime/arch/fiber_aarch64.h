@@ -2,9 +2,8 @@
 /*
  * The jump from one stack to another on aarch64 (AAPCS64). Inlined for the reasons that fiber_x86_64.h gives.
  *
- * Of the registers that a call keeps, x20 to x28, x30 and d8 to d15 are named as changed, so the compiler saves what
- * it needs; x29 and x19, with which it may find its frame, are saved by hand. Linux gives x18
- * to the compiler like any other. Naming v8 to v15 covers the upper halves and the SVE registers above them.
+ * All registers are named as changed, so the compiler saves what it needs; x29 and x19, with which it may find its
+ * frame, are saved by hand. On Linux x18 is a register like any other. v0 to v31 stand for the SVE registers too.
  */
 #ifndef TEFF_RUNTIME_ARCH_FIBER_AARCH64_H
 #define TEFF_RUNTIME_ARCH_FIBER_AARCH64_H

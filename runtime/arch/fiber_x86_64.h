@@ -25,7 +25,6 @@
 #define TEFF__FIBER_VECTOR_CHANGED
 #endif
 
-/* `to` is in rsi when it goes on: teff__fiber_entry has no need of it, but a debugger may. */
 static inline __attribute__((always_inline)) void teff__fiber_jump(teff__fiber *from,
                                                                    teff__fiber *to)
 {

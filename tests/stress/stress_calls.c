@@ -122,9 +122,12 @@ static void call(sender *self, teff_caller *caller, uint32_t target, method kind
                   : kind == NAP ? target_nap(caller, to, &arg, &ret)
                                 : target_quick(caller, to, &arg, &ret);
     teff__atomic_u64_store_relaxed(&self->waiting, 0);
-    if (r != 0)
-        fail("%s: its call %u to target %u: %s: %s", sender_name(self, name), arg.number, target,
-             teff_status_name(r), teff_outcome_last(caller)->text);
+    if (r != 0) {
+        const teff_outcome *outcome = teff_outcome_last(caller);
+        fail("%s: its call %u to target %u: %s from %s: %s", sender_name(self, name), arg.number,
+             target, teff_status_name(r), outcome->method != NULL ? outcome->method->name : "?",
+             outcome->text);
+    }
     if (ret.target != target || ret.sender != self->index || ret.number != arg.number)
         fail("%s: its call %u to target %u got the answer to call %u of sender %u to target %u",
              sender_name(self, name), arg.number, target, ret.number, ret.sender, ret.target);

@@ -94,8 +94,8 @@ static void switching_on_several_threads(void)
 
 static void guards_stop_overflows(void)
 {
-    CHECK(died_of(status_of_child(0, job_overflow_slowly), SIGSEGV));
-    CHECK(died_of(status_of_child(0, job_overflow_at_once), SIGSEGV));
+    CHECK(faulted_at_guard(status_of_child(0, job_overflow_slowly)));
+    CHECK(faulted_at_guard(status_of_child(0, job_overflow_at_once)));
 }
 
 static void limits_are_errors(void)

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* Callers: the options of the next call, the deadline that comes of them, and the last outcome. */
+#include "messaging/caller.h"
+
+#include "teff/status.h"
+
+#include <criterion/criterion.h>
+
+#define MS     INT64_C(1000000)
+#define SECOND INT64_C(1000000000)
+
+static teff__clock clock_now; /* at 5 s */
+static const teff__call_defaults defaults = { 30 * SECOND, &clock_now };
+static teff_caller caller;
+
+static const teff_method plain = { "plain", 8, 8, 0 };
+static const teff_method half = { "half", 8, 8, TEFF_TIMEOUT_MS(500) };
+static const teff_method brief = { "brief", 8, 8, TEFF_TIMEOUT_MS(50) | TEFF_READ_ONLY };
+static const teff_method patient = { "patient", 8, 8, TEFF_TIMEOUT_MS(UINT32_MAX) };
+
+/* What a worker cached a while ago. */
+static const int64_t cached_ns = 4 * SECOND;
+
+static void begin(void)
+{
+    teff__clock_init(&clock_now, true);
+    clock_now.simulated_ns = 5 * SECOND;
+    teff__caller_init(&caller, TEFF__CALLER_TURN, NULL, INT64_MAX);
+}
+
+TestSuite(caller, .init = begin);
+
+static void expect(const teff_method *method, int64_t deadline_ns, uint32_t flags)
+{
+    int64_t found_ns = 0;
+    uint32_t found = 4711;
+    cr_assert_eq(teff__caller_deadline(&caller, method, cached_ns, &defaults, &found_ns, &found),
+                 0);
+    cr_assert_eq(found_ns, deadline_ns, "%lld", (long long)found_ns);
+    cr_assert_eq(found, flags);
+}
+
+static void expect_invalid(void)
+{
+    int64_t deadline_ns = 1;
+    uint32_t flags = 1;
+    cr_assert_eq(
+        teff__caller_deadline(&caller, &plain, cached_ns, &defaults, &deadline_ns, &flags),
+        TEFF_EINVAL);
+    cr_assert_eq(deadline_ns, 1);
+    expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT); /* used up */
+}
+
+Test(caller, a_call_that_says_nothing_has_the_silos_timeout)
+{
+    expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT);
+}
+
+Test(caller, a_rows_timeout_comes_before_the_silos)
+{
+    expect(&half, cached_ns + 500 * MS, 0);
+    expect(&patient, cached_ns + INT64_C(4294967295) * MS, 0);
+}
+
+Test(caller, a_short_timeout_is_measured_from_the_clock_not_from_a_cached_time)
+{
+    expect(&brief, 5 * SECOND + 50 * MS, 0);
+    teff_within(&caller, 99999999);
+    expect(&plain, 5 * SECOND + 99999999, 0);
+    teff_within(&caller, 100 * MS);
+    expect(&plain, cached_ns + 100 * MS, 0);
+}
+
+Test(caller, a_calls_own_timeout_comes_before_the_rows_and_holds_once)
+{
+    cr_assert_eq(teff_within(&caller, 2 * SECOND), &caller);
+    expect(&half, 6 * SECOND, 0);
+    expect(&half, cached_ns + 500 * MS, 0);
+
+    const teff_call_options options = { .struct_size = sizeof(options), .timeout_ns = 3 * SECOND };
+    cr_assert_eq(teff_with(&caller, &options), &caller);
+    expect(&half, 7 * SECOND, 0);
+    expect(&half, cached_ns + 500 * MS, 0);
+}
+
+Test(caller, options_without_a_timeout_leave_the_rows_and_the_silos)
+{
+    const teff_call_options options = { .struct_size = sizeof(options) };
+    teff_with(&caller, &options);
+    expect(&half, cached_ns + 500 * MS, 0);
+    teff_with(&caller, &options);
+    expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT);
+}
+
+Test(caller, the_options_given_last_are_the_ones_that_hold)
+{
+    const teff_call_options options = { .struct_size = sizeof(options) };
+    teff_within(&caller, SECOND);
+    teff_within(&caller, 2 * SECOND);
+    expect(&plain, 6 * SECOND, 0);
+    teff_within(&caller, SECOND);
+    teff_with(&caller, &options);
+    expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT);
+    teff_within(&caller, -1);
+    teff_within(&caller, SECOND);
+    expect(&plain, 5 * SECOND, 0);
+}
+
+Test(caller, a_turns_own_deadline_is_the_latest_for_its_calls)
+{
+    caller.deadline_ns = 10 * SECOND;
+    expect(&plain, 10 * SECOND, 0);
+    expect(&half, cached_ns + 500 * MS, 0);
+    teff_within(&caller, 60 * SECOND);
+    expect(&plain, 10 * SECOND, 0);
+    caller.deadline_ns = 34 * SECOND;
+    expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT);
+}
+
+Test(caller, a_detached_call_may_outlive_its_turn)
+{
+    const teff_call_options longer = { .struct_size = sizeof(longer),
+                                       .timeout_ns = 60 * SECOND,
+                                       .detached = true };
+    const teff_call_options detached = { .struct_size = sizeof(detached), .detached = true };
+    caller.deadline_ns = 10 * SECOND;
+    teff_with(&caller, &longer);
+    expect(&plain, 64 * SECOND, 0);
+    teff_with(&caller, &detached);
+    expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT);
+    expect(&plain, 10 * SECOND, 0);
+}
+
+Test(caller, a_timeout_beyond_all_time_never_comes)
+{
+    teff_within(&caller, INT64_MAX);
+    expect(&plain, INT64_MAX, 0);
+}
+
+Test(caller, options_that_are_null_are_the_calls_error)
+{
+    cr_assert_eq(teff_with(&caller, NULL), &caller);
+    expect_invalid();
+}
+
+Test(caller, options_of_another_size_are_the_calls_error)
+{
+    teff_call_options options = { .struct_size = sizeof(options) - 8, .timeout_ns = SECOND };
+    teff_with(&caller, &options);
+    expect_invalid();
+    options.struct_size = 0;
+    teff_with(&caller, &options);
+    expect_invalid();
+}
+
+Test(caller, a_negative_timeout_is_the_calls_error)
+{
+    const teff_call_options options = { .struct_size = sizeof(options), .timeout_ns = -1 };
+    teff_with(&caller, &options);
+    expect_invalid();
+    teff_within(&caller, -1);
+    expect_invalid();
+    teff_within(&caller, 0);
+    expect_invalid();
+}
+
+Test(caller, a_cancel_token_is_the_calls_error_for_now)
+{
+    int token = 0;
+    const teff_call_options options = { .struct_size = sizeof(options),
+                                        .cancel = (teff_cancel *)(void *)&token };
+    teff_with(&caller, &options);
+    expect_invalid();
+}
+
+Test(caller, null_is_no_caller)
+{
+    const teff_call_options options = { .struct_size = sizeof(options) };
+    cr_assert_null(teff_with(NULL, &options));
+    cr_assert_null(teff_within(NULL, SECOND));
+    cr_assert_eq(teff_outcome_last(NULL)->code, TEFF_EINVAL);
+    cr_assert_str_eq(teff_outcome_last(NULL)->text, "no caller was given");
+}
+
+static void expect_outcome(int code, bool may_have_run, const teff_method *method, const char *text)
+{
+    const teff_outcome *outcome = teff_outcome_last(&caller);
+    cr_assert_eq(outcome->code, code);
+    cr_assert_eq(outcome->may_have_run, may_have_run);
+    cr_assert_eq(outcome->method, method);
+    cr_assert_str_eq(outcome->text, text);
+}
+
+Test(caller, before_its_first_call_there_is_nothing_to_say)
+{
+    expect_outcome(0, false, NULL, "");
+}
+
+Test(caller, a_failure_without_a_text_has_its_status_text)
+{
+    cr_assert_eq(teff__caller_fail(&caller, TEFF_EINVAL, false, &plain, NULL), TEFF_EINVAL);
+    expect_outcome(TEFF_EINVAL, false, &plain,
+                   "an argument or option is invalid: see the function's description");
+    cr_assert_eq(teff__caller_fail_copy(&caller, TEFF_EINVAL, true, NULL, NULL), TEFF_EINVAL);
+    expect_outcome(TEFF_EINVAL, true, NULL,
+                   "an argument or option is invalid: see the function's description");
+}
+
+Test(caller, a_failures_text_is_kept_when_its_source_is_gone)
+{
+    char text[] = "the room is full";
+    cr_assert_eq(teff__caller_fail_copy(&caller, 3, true, &plain, text), 3);
+    memset(text, 'x', sizeof(text) - 1);
+    expect_outcome(3, true, &plain, "the room is full");
+    cr_assert_eq(teff__caller_succeed(&caller, &half), 0);
+    expect_outcome(0, true, &half, "");
+}
+
+Test(caller, a_failures_text_is_cut_to_255_characters)
+{
+    char text[400];
+    memset(text, 'x', sizeof(text));
+    text[399] = '\0';
+    (void)teff__caller_fail_copy(&caller, 3, true, &plain, text);
+    cr_assert_eq(strlen(teff_outcome_last(&caller)->text), 255);
+}
+
+Test(caller, a_failure_uses_up_the_options)
+{
+    teff_within(&caller, SECOND);
+    (void)teff__caller_fail(&caller, TEFF_EUNAVAILABLE, false, &plain, NULL);
+    expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT);
+}
