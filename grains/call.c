@@ -51,8 +51,8 @@ static inline int take_answer(teff_caller *caller, teff__postbox *postbox,
 }
 
 /* The call could not be sent: nothing of it is left. */
-static int unsent(teff__catalog *catalog, teff_caller *caller, const teff_method *method, int code,
-                  teff__message *message)
+static int unsent(teff__catalog *catalog, teff_caller *caller, const teff_ref *to,
+                  const teff_method *method, int code, teff__message *message)
 {
     if (message->correlation != 0)
         (void)teff__stripe_settle(teff__registry_stripe(&catalog->exchange->registry,
@@ -60,9 +60,9 @@ static int unsent(teff__catalog *catalog, teff_caller *caller, const teff_method
                                   message->correlation);
     teff__postbox_drop(&catalog->postbox, message);
     return teff__caller_fail(caller, code, false, method,
-                             code == TEFF_EINVAL ? "no grain type of that name was registered, or "
-                                                   "the reference's key is malformed"
-                                                 : NULL);
+                             code == TEFF_EINVAL   ? teff__dispatch_reason(to)
+                             : code == TEFF_ENOMEM ? teff__no_instance
+                                                   : NULL);
 }
 
 static int call_from_worker(teff_caller *caller, teff_ref *to, const teff_interface *of,
@@ -89,8 +89,8 @@ static int call_from_worker(teff_caller *caller, teff_ref *to, const teff_interf
         return teff__caller_fail(caller, TEFF_ENOMEM, false, method, NULL);
     r = teff__catalog_take_callback(catalog, &callback);
     if (TEFF__UNLIKELY(r != 0)) {
-        message->correlation = 0;
-        return unsent(catalog, caller, method, r, message);
+        teff__postbox_drop(&catalog->postbox, message);
+        return teff__caller_fail(caller, r, false, method, NULL);
     }
     teff__await await;
     message->correlation =
@@ -99,7 +99,7 @@ static int call_from_worker(teff_caller *caller, teff_ref *to, const teff_interf
     put_argument(message, method, argument);
     r = teff__catalog_send(catalog, to, message);
     if (TEFF__UNLIKELY(r != 0))
-        return unsent(catalog, caller, method, r, message);
+        return unsent(catalog, caller, to, method, r, message);
 
     teff__catalog_suspend(catalog, &await.waiter);
 
@@ -143,8 +143,7 @@ static int prepare_from_client(teff__client *client, teff_ref *to, const teff_in
     *ret_type = teff__dispatch_type(grains, to);
     if (*ret_type == NULL)
         return teff__caller_fail(&client->caller, TEFF_EINVAL, false, method,
-                                 "no grain type of that name was registered, or the reference's "
-                                 "key is malformed");
+                                 teff__dispatch_reason(to));
     teff__message *message = teff__postbox_take(client->postbox, of, number);
     if (message == NULL)
         return teff__caller_fail(&client->caller, TEFF_ENOMEM, false, method, NULL);
@@ -219,7 +218,7 @@ static int send_from_worker(teff_caller *caller, teff_ref *to, const teff_interf
     put_argument(message, method, argument);
     const int r = teff__catalog_send(catalog, to, message);
     if (r != 0)
-        return unsent(catalog, caller, method, r, message);
+        return unsent(catalog, caller, to, method, r, message);
     return teff__caller_succeed(caller, method);
 }
 
@@ -252,4 +251,11 @@ int teff_call_send(teff_caller *caller, teff_ref *to, const teff_interface *of, 
     return caller->kind == TEFF__CALLER_CLIENT
                ? send_from_client(teff__client_of(caller), to, of, number, argument)
                : send_from_worker(caller, to, of, number, argument);
+}
+
+int64_t teff_now_ns(const teff_caller *caller)
+{
+    if (caller == NULL)
+        return 0;
+    return teff__clock_now_ns(&teff__caller_exchange((teff_caller *)(uintptr_t)caller)->clock);
 }

@@ -228,6 +228,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
             catalog->stripe = catalog->stripes = &exchange->registry.stripes[i];
     }
     catalog->stripes_used = 1;
+    catalog->mailbox_max = grains->mailbox_max;
     catalog->tag = teff__address_tag(index, TEFF__ADDRESS_ACTIVATION);
     teff__slotmap_init(&catalog->activations, memory);
     teff__routes_init(&catalog->routes, memory, index, TEFF__ROUTES_MAX);

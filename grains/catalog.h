@@ -71,6 +71,7 @@ struct teff__catalog {
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__outgoing *outgoing;
     uint32_t suspended;      /* turns and tasks that wait */
+    uint32_t mailbox_max;    /* the silo's */
     bool begun;              /* worker_start, if any, succeeded */
     bool gate_closed;        /* stop: no new calls */
     bool phase_acknowledged;
@@ -185,7 +186,7 @@ TEFF__INTERNAL int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to,
 TEFF__HOT_INLINE int teff__catalog_deliver(teff__catalog *catalog, teff__activation *activation,
                                         teff__message *message)
 {
-    if (TEFF__UNLIKELY(activation->mail_count >= catalog->grains->mailbox_max))
+    if (TEFF__UNLIKELY(activation->mail_count >= catalog->mailbox_max))
         return TEFF_EOVERLOADED;
     teff__queue_push(&activation->mailbox, &message->link);
     activation->mail_count++;

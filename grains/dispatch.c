@@ -13,11 +13,22 @@
 
 #include "teff/status.h"
 
+const char teff__no_instance[] = "Failed to create an instance, or the way to it: out of memory";
+
 const teff__type *teff__dispatch_type(const teff__grains *grains, const teff_ref *to)
 {
     if (to->type == NULL || to->type->text == NULL || !teff__key_valid(&to->key))
         return NULL;
     return teff__types_find_text(&grains->types, to->type->text);
+}
+
+const char *teff__dispatch_reason(const teff_ref *to)
+{
+    if (to->type == NULL || to->type->text == NULL)
+        return "the reference names no grain type: make it with the interface's _at or _of";
+    if (!teff__key_valid(&to->key))
+        return "the reference's key is malformed: make it with one of the teff_key functions";
+    return "no grain type of the reference's name was registered";
 }
 
 /* Posts a request to the worker of `address`, with all that a receiver needs. */
@@ -169,7 +180,7 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
     else
         r = find_or_create(catalog, type, key, hash, &address);
     if (r != 0 || address == 0) {
-        refuse(catalog, message, r, NULL); /* a probe makes no activation: it finds that there is none */
+        refuse(catalog, message, r, r == TEFF_ENOMEM ? teff__no_instance : NULL); /* a probe makes no activation: it finds that there is none */
         return;
     }
     teff__activation *activation = own_activation(catalog, address);

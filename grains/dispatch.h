@@ -9,6 +9,9 @@
 
 #include "grains/catalog.h"
 
+/* The text of a request's TEFF_ENOMEM. */
+extern TEFF__INTERNAL const char teff__no_instance[];
+
 /* A request, or a route's probe, that came by the inbox; takes it. */
 TEFF__INTERNAL void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message);
 
@@ -21,5 +24,8 @@ TEFF__INTERNAL void teff__dispatch_answered(teff__catalog *catalog, teff_ref *to
 /* The type that a reference names, or NULL with *ret_status: TEFF_EINVAL. Checks the key, too. */
 TEFF__INTERNAL const teff__type *teff__dispatch_type(const teff__grains *grains,
                                                      const teff_ref *to);
+
+/* Why a reference leads nowhere, for the outcome of a call: static text. */
+TEFF__INTERNAL const char *teff__dispatch_reason(const teff_ref *to);
 
 #endif

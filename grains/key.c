@@ -33,6 +33,14 @@ teff_key teff_key_u64(uint64_t key)
     return made;
 }
 
+int teff_key_get_u64(const teff_key *key, uint64_t *ret)
+{
+    if (key == NULL || ret == NULL || key->kind != TEFF_KEY_U64)
+        return TEFF_EINVAL;
+    *ret = load_le64(key->bytes);
+    return TEFF_OK;
+}
+
 teff_key teff_key_u128(uint64_t high, uint64_t low)
 {
     teff_key made = { .kind = TEFF_KEY_U128, .size = 16 };

@@ -49,7 +49,7 @@ static void answer(teff__catalog *catalog, teff__turn *turn, teff__message *mess
 void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__message *message)
 {
     teff_handler *const *table = teff__type_table(activation->type, message->of);
-    if (TEFF__UNLIKELY(table == NULL || message->method >= message->of->count)) {
+    if (TEFF__UNLIKELY(table == NULL)) {
         teff__catalog_reject(catalog, message, TEFF_EINVAL,
                              "the grain's type does not implement that interface");
         return;

@@ -22,7 +22,7 @@ typedef struct teff__turn {
     teff__activation *activation;
     teff__turn_block *blocks;     /* of teff_turn_alloc, newest first */
     int failed;                   /* the code that `text` and `origin` belong to; 0: none */
-    const teff_method *origin;    /* whose failure it was */
+    const teff_method *origin;    /* whose failure it was; with `failed` only */
     char text[TEFF__TEXT_MAX];    /* not initialised */
 } teff__turn;
 
@@ -33,7 +33,6 @@ static inline void teff__turn_begin(teff__turn *turn, teff__catalog *catalog,
     turn->activation = activation;
     turn->blocks = NULL;
     turn->failed = 0;
-    turn->origin = NULL;
 }
 
 /* Frees what the turn allocated and cancels its unclaimed futures. */

@@ -37,7 +37,7 @@ teff_caller *teff_within(teff_caller *caller, int64_t timeout_ns)
 {
     if (caller == NULL)
         return NULL;
-    caller->next = timeout_ns > 0 ? TEFF__NEXT_TIMEOUT : TEFF__NEXT_INVALID;
+    caller->next |= timeout_ns > 0 ? TEFF__NEXT_TIMEOUT : TEFF__NEXT_INVALID;
     caller->next_timeout_ns = timeout_ns;
     return caller;
 }
@@ -45,7 +45,14 @@ teff_caller *teff_within(teff_caller *caller, int64_t timeout_ns)
 const teff_outcome *teff_outcome_last(const teff_caller *caller)
 {
     static const teff_outcome none = { TEFF_EINVAL, false, NULL, "no caller was given" };
-    return caller != NULL ? &caller->outcome : &none;
+    if (caller == NULL)
+        return &none;
+    teff_outcome *outcome = (teff_outcome *)(uintptr_t)&caller->outcome;
+    if (outcome->code == 0) {
+        outcome->may_have_run = outcome->method != NULL;
+        outcome->text = "";
+    }
+    return outcome;
 }
 
 int teff__caller_deadline_slow(teff_caller *caller, const teff_method *method, int64_t now_ns,

@@ -31,11 +31,11 @@ enum {
 struct teff_caller {
     uint8_t kind;
     uint8_t next;            /* TEFF__NEXT_…: options that wait for the next call */
+    uint32_t futures;        /* the newest unclaimed future's slot + 1, or 0; a list through the slots' links */
     int64_t next_timeout_ns; /* with TEFF__NEXT_TIMEOUT */
     int64_t deadline_ns;     /* of the turn; INT64_MAX for tasks and clients */
     void *home;              /* turn, task: the catalog of its worker; client: itself */
-    uint32_t futures;        /* the newest unclaimed future's slot + 1, or 0; a ring through the slots' links */
-    teff_outcome outcome;
+    teff_outcome outcome;    /* complete where its code is not 0 */
     char text[TEFF__TEXT_MAX]; /* of the outcome, where it came with an answer; not initialised */
 };
 
@@ -47,13 +47,15 @@ static inline void teff__caller_init(teff_caller *caller, teff__caller_kind kind
     caller->deadline_ns = deadline_ns;
     caller->home = home;
     caller->futures = 0;
-    caller->outcome = (teff_outcome){ 0, false, NULL, "" };
+    caller->outcome.code = 0;
+    caller->outcome.method = NULL;
 }
 
-/* Notes that the last call ended well. */
+/* Notes that the last call ended well; the rest of the outcome is filled in when somebody asks for it. */
 static inline int teff__caller_succeed(teff_caller *caller, const teff_method *method)
 {
-    caller->outcome = (teff_outcome){ 0, true, method, "" };
+    caller->outcome.code = 0;
+    caller->outcome.method = method;
     return 0;
 }
 

@@ -58,9 +58,17 @@ int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **re
         teff__memory_free(exchange->memory, client, sizeof(*client));
         return r;
     }
-    (void)teff__atomic_u32_add_relaxed(&exchange->spinners.threads, 1);
     *ret = &client->caller;
     return 0;
+}
+
+static void set_awake(teff__client *client, bool awake)
+{
+    if (awake && !client->awake)
+        teff__spinners_add(&client->exchange->spinners);
+    else if (!awake && client->awake)
+        teff__spinners_remove(&client->exchange->spinners);
+    client->awake = awake;
 }
 
 /* Takes a callback that was handed over off the done list: frees its slot, or keeps it until its future is claimed. */
@@ -103,12 +111,6 @@ int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags,
     return 0;
 }
 
-static bool may_spin(const teff__client *client)
-{
-    const teff__spinners *spinners = &client->exchange->spinners;
-    return teff__atomic_u32_load_relaxed(&spinners->threads) <= spinners->cores;
-}
-
 /*
  * Waits until something is handed over or `deadline_ns` has come, or, with `awake`, the gate is closed; returns early for
  * no reason, too.
@@ -121,7 +123,8 @@ static void wait_done(teff__client *client, int64_t deadline_ns, bool awake)
         (void)exchange->step(exchange->silo, deadline_ns);
         return;
     }
-    if (may_spin(client)) {
+    set_awake(client, true);
+    if (teff__spinners_fit(&exchange->spinners)) {
         const int64_t end = teff__clock_now_ns(&exchange->clock) + TEFF__SPIN_NS;
         do {
             for (int i = 0; i < SPINS_PER_LOOK; i++) {
@@ -131,6 +134,7 @@ static void wait_done(teff__client *client, int64_t deadline_ns, bool awake)
             }
         } while (teff__clock_now_ns(&exchange->clock) < end);
     }
+    set_awake(client, false);
     /* Pairs with claim's push, and with closing the gate: set mine, look at yours. */
     teff__atomic_u32_store_seq_cst(&stripe->sleeping, 1);
     if (teff__atomic_u32_load_seq_cst(&stripe->done) == 0 &&
@@ -209,7 +213,7 @@ teff_client *teff_client_destroy(teff_client *caller)
             teff__postbox_drop(client->postbox, answer);
     }
     teff__postbox_flush(client->postbox);
-    (void)teff__atomic_u32_add_relaxed(&exchange->spinners.threads, UINT32_MAX);
+    set_awake(client, false);
 
     teff__mutex_lock(&exchange->lock);
     client->stripe->owner = NULL;

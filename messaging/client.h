@@ -24,6 +24,7 @@ typedef struct teff__client {
     teff__stripe *stripe;
     teff__postbox *postbox;
     uintptr_t thread;
+    bool awake; /* counted among the spinners */
 } teff__client;
 
 static inline teff__client *teff__client_of(teff_caller *caller)

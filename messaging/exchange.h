@@ -36,8 +36,9 @@ TEFF__INTERNAL teff__exchange *teff__silo_exchange(teff_silo *silo);
 /* Whether the calling thread is one of the silo's, or stands in an item that a simulation runs. */
 static inline bool teff__exchange_inside(const teff__exchange *exchange)
 {
-    for (uint32_t i = 0; i < exchange->workers_count; i++)
-        if (teff__worker_here(exchange->workers[i]))
+    /* Before start there are none, and where it failed not all. */
+    for (uint32_t i = 0; exchange->workers != NULL && i < exchange->workers_count; i++)
+        if (exchange->workers[i] != NULL && teff__worker_here(exchange->workers[i]))
             return true;
     return false;
 }

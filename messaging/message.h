@@ -59,14 +59,12 @@ typedef struct teff__message {
     };
     int64_t deadline_ns;      /* INT64_MAX: never expires */
     uint64_t address;         /* request: the activation it is meant for, or 0; response: the one that answers */
-    int32_t code;             /* response */
     uint16_t method;
-    uint8_t kind, flags;
-    uint16_t argument, result; /* where they begin, from the start of the message */
+    uint16_t result, argument; /* where they begin, from the start of the message */
     uint8_t hops;              /* how often it was forwarded */
-    uint8_t size_class;
-    uint8_t path_count; /* ids of turns at the start of the body; none until deadlocks are detected */
-    uint8_t unused;
+    uint8_t path_count;        /* ids of turns at the start of the body; none until deadlocks are detected */
+    uint8_t kind, flags, size_class, unused;
+    int32_t code; /* response */
     teff_ref to;
     /* the body follows */
 } teff__message;
@@ -110,16 +108,22 @@ static inline void *teff__message_result(teff__message *message)
     return (char *)message + message->result;
 }
 
-/* Copies a value of at most 1024 bytes, mostly a few words: too small for a call of memcpy with an unknown size. */
+/*
+ * Copies a value. Most have a few words, too few for a call of memcpy, and a loop would cost more than the moves: the bits
+ * of the size say what to move.
+ */
 static inline void teff__value_copy(void *restrict to, const void *restrict from, size_t size)
 {
     char *t = to;
     const char *f = from;
-    for (; size >= 64; size -= 64, t += 64, f += 64)
-        memcpy(t, f, 64);
-    if (TEFF__LIKELY(size == 0))
+    if (TEFF__UNLIKELY(size >= 128)) {
+        memcpy(t, f, size);
         return;
-    /* Sizes that the compiler knows: a loop over the rest would become a call. */
+    }
+    if (size & 64)
+        memcpy(t, f, 64), t += 64, f += 64;
+    if ((size & 63) == 0)
+        return;
     if (size & 32)
         memcpy(t, f, 32), t += 32, f += 32;
     if (size & 16)
@@ -137,10 +141,17 @@ static inline void teff__value_copy(void *restrict to, const void *restrict from
 /* Zeroes the room for a result: whole blocks of 16, which the body always has. */
 static inline void teff__value_clear(void *to, size_t size)
 {
-    char *t = to, *end = t + teff__align16(size);
-    for (; t + 64 <= end; t += 64)
-        memset(t, 0, 64);
-    for (; t < end; t += 16)
+    char *t = to;
+    size = teff__align16(size);
+    if (TEFF__UNLIKELY(size >= 128)) {
+        memset(t, 0, size);
+        return;
+    }
+    if (size & 64)
+        memset(t, 0, 64), t += 64;
+    if (size & 32)
+        memset(t, 0, 32), t += 32;
+    if (size & 16)
         memset(t, 0, 16);
 }
 
@@ -173,13 +184,14 @@ static inline teff__message *teff__postbox_take(teff__postbox *postbox, const te
     message->home = &postbox->pools[size_class];
     message->of = of;
     message->method = (uint16_t)number;
+    message->result = (uint16_t)(TEFF__MESSAGE_HEADER + teff__align16(method->arg_size));
+    message->size_class = (uint8_t)size_class;
+    /* Neighbours and constants: one store. */
+    message->argument = TEFF__MESSAGE_HEADER;
+    message->hops = 0;
+    message->path_count = 0;
     message->kind = TEFF__MESSAGE_REQUEST;
     message->flags = 0;
-    message->argument = TEFF__MESSAGE_HEADER;
-    message->result = (uint16_t)(TEFF__MESSAGE_HEADER + teff__align16(method->arg_size));
-    message->hops = 0;
-    message->size_class = (uint8_t)size_class;
-    message->path_count = 0;
     return message;
 }
 

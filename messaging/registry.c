@@ -87,9 +87,10 @@ teff__callback *teff__stripe_grow(teff__stripe *stripe, int *ret_status)
 bool teff__stripe_open_shared(teff__stripe *stripe, teff__callback *callback, int64_t deadline_ns,
                               uint32_t flags, uint64_t *ret_id)
 {
-    const uint64_t generation = teff__stripe_prepare(stripe, callback, NULL, deadline_ns);
+    const uint32_t slot = teff__stripe_index(stripe, callback);
+    const uint64_t generation = teff__stripe_prepare(stripe, callback, slot, NULL, deadline_ns);
     const uint64_t word = generation << TEFF__CALLBACK_SHIFT | flags | TEFF__CALLBACK_OPEN;
-    *ret_id = teff__stripe_id(stripe, callback, generation);
+    *ret_id = teff__stripe_id(stripe, slot, generation);
     teff__atomic_u64_store_seq_cst(&callback->word, word); /* the gate: mine … */
     return teff__atomic_u32_load_seq_cst(&stripe->gate) == 0; /* … then yours */
 }

@@ -71,18 +71,18 @@ typedef struct teff__callback {
 _Static_assert(sizeof(teff__callback) == 32, "two callbacks share a cache line");
 
 typedef struct teff__stripe {
-    /* owner only, but for `made` and the counters, which anybody may read */
-    teff__callback *callbacks;
+    /* The line of opening and settling: owner only, but for `made` and `opened`, which anybody may read. */
+    _Alignas(TEFF__CACHE_LINE) teff__callback *callbacks;
     teff__atomic_i64 *deadlines; /* owner; whoever sweeps */
-    teff__memory *memory;
-    uint32_t free; /* the first free slot + 1, or 0 */
-    uint32_t base; /* the stripe's bits in an id */
-    int64_t low_ns; /* no open deadline is below; owner */
+    uint32_t free;               /* the first free slot + 1, or 0 */
+    uint32_t base;               /* the stripe's bits in an id */
+    int64_t low_ns;              /* no open deadline is below; owner */
     uint64_t generation_max;
-    void *owner;           /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
     uint32_t worker;       /* the worker that owns it, or TEFF__NO_WORKER; fixed */
     teff__atomic_u32 made; /* slots that exist: owner; whoever sweeps */
     teff__atomic_u64 opened;
+    teff__memory *memory;
+    void *owner; /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
     _Alignas(TEFF__CACHE_LINE) teff__atomic_u64 closed; /* whoever settles */
     teff__atomic_u64 late;                              /* statistic: answers that nobody waited for */
     teff__atomic_u32 gate;                              /* 1: closed; stop; owner */
@@ -90,7 +90,7 @@ typedef struct teff__stripe {
     teff__atomic_u32 sleeping;                          /* the word that a client sleeps on; owner; claimers */
 } teff__stripe;
 
-enum { TEFF__NO_WORKER = UINT32_MAX };
+#define TEFF__NO_WORKER UINT32_MAX
 
 typedef struct teff__registry {
     teff__stripe *stripes;
@@ -134,29 +134,27 @@ static inline teff__callback *teff__stripe_take(teff__stripe *stripe, int *ret_s
 
 /* What both kinds of publication share: all but the word. Returns the next generation. */
 static inline uint64_t teff__stripe_prepare(teff__stripe *stripe, teff__callback *callback,
-                                            void *waiter, int64_t deadline_ns)
+                                            uint32_t slot, void *waiter, int64_t deadline_ns)
 {
     callback->value = waiter;
-    teff__atomic_i64_store_relaxed(&stripe->deadlines[teff__stripe_index(stripe, callback)],
-                                   deadline_ns);
+    teff__atomic_i64_store_relaxed(&stripe->deadlines[slot], deadline_ns);
     if (deadline_ns < stripe->low_ns)
         stripe->low_ns = deadline_ns;
     teff__atomic_u64_increment_owner(&stripe->opened);
     return (teff__atomic_u64_load_relaxed(&callback->word) >> TEFF__CALLBACK_SHIFT) + 1;
 }
 
-static inline uint64_t teff__stripe_id(const teff__stripe *stripe, const teff__callback *callback,
+static inline uint64_t teff__stripe_id(const teff__stripe *stripe, uint32_t slot,
                                        uint64_t generation)
 {
-    return generation << TEFF__GENERATION_SHIFT | stripe->base |
-           teff__stripe_index(stripe, callback);
+    return generation << TEFF__GENERATION_SHIFT | stripe->base | slot;
 }
 
 /* The id of the callback that is open in that slot. */
 static inline uint64_t teff__stripe_open_id(const teff__stripe *stripe, uint32_t slot)
 {
     const teff__callback *callback = &stripe->callbacks[slot];
-    return teff__stripe_id(stripe, callback,
+    return teff__stripe_id(stripe, slot,
                            teff__atomic_u64_load_relaxed(&callback->word) >>
                                TEFF__CALLBACK_SHIFT);
 }
@@ -165,10 +163,11 @@ static inline uint64_t teff__stripe_open_id(const teff__stripe *stripe, uint32_t
 static inline uint64_t teff__stripe_open(teff__stripe *stripe, teff__callback *callback,
                                          void *waiter, int64_t deadline_ns, uint32_t flags)
 {
-    const uint64_t generation = teff__stripe_prepare(stripe, callback, waiter, deadline_ns);
+    const uint32_t slot = teff__stripe_index(stripe, callback);
+    const uint64_t generation = teff__stripe_prepare(stripe, callback, slot, waiter, deadline_ns);
     teff__atomic_u64_store_relaxed(&callback->word, generation << TEFF__CALLBACK_SHIFT | flags |
                                                         TEFF__CALLBACK_OPEN);
-    return teff__stripe_id(stripe, callback, generation);
+    return teff__stripe_id(stripe, slot, generation);
 }
 
 /* The same for a client's stripe. False: the gate is closed, and the callback is free again unless a sweep claimed it. */

@@ -46,6 +46,7 @@ struct teff_silo {
     teff__exchange exchange;
     teff__grains grains;
     teff_silo_options options;
+    const char *register_reason; /* why the last type was refused */
     teff__condition changed; /* of what follows; all guarded by exchange.lock */
     silo_state state;
     uint32_t built, begun, live; /* catalogs that exist; workers that reported, that began and have not ended */
@@ -116,6 +117,11 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
                    ? TEFF_ELIMIT
                    : (options->workers = TEFF__STRIPES_WORKERS, 0);
     if (options->loop != NULL || options->response_timeout_ns < 0 || options->stop_timeout_ns < 0)
+        return TEFF_EINVAL;
+    /* Start looks once more: pages may be larger. */
+    if (options->stack_bytes != 0 && (options->stack_bytes < TEFF__FIBER_STACK_BYTES_MIN ||
+                                      options->stack_bytes > TEFF__FIBER_STACK_BYTES_MAX ||
+                                      options->stack_bytes % 4096 != 0))
         return TEFF_EINVAL;
     if (options->response_timeout_ns == 0)
         options->response_timeout_ns = RESPONSE_TIMEOUT_NS;
@@ -191,10 +197,15 @@ int teff_silo_create(const teff_silo_options *from, teff_silo **ret)
 
 int teff_silo_register(teff_silo *silo, const teff_grain_type *type, void *context)
 {
-    const char *reason;
-    if (silo == NULL || type == NULL)
+    if (silo == NULL)
         return TEFF_EINVAL;
-    return teff__types_register(&silo->grains.types, type, context, &reason);
+    silo->register_reason = "";
+    return teff__types_register(&silo->grains.types, type, context, &silo->register_reason);
+}
+
+const char *teff_silo_register_reason(const teff_silo *silo)
+{
+    return silo != NULL && silo->register_reason != NULL ? silo->register_reason : "";
 }
 
 /* --- Starting ---------------------------------------------------------------------------------- */
@@ -334,8 +345,6 @@ int teff_silo_start(teff_silo *silo)
     teff__mutex_lock(&silo->exchange.lock);
     silo->state = r == 0 ? SILO_ACTIVE : SILO_FAILED;
     silo->exchange.admits = r == 0;
-    if (r == 0)
-        (void)teff__atomic_u32_add_relaxed(&silo->exchange.spinners.threads, silo->built);
     teff__mutex_unlock(&silo->exchange.lock);
     return r;
 }
@@ -391,8 +400,6 @@ static void worker_ended(teff_silo *silo, bool begun)
         return;
     teff__mutex_lock(&silo->exchange.lock);
     const bool last = --silo->live == 0;
-    if (silo->state == SILO_STOPPING)
-        (void)teff__atomic_u32_add_relaxed(&silo->exchange.spinners.threads, UINT32_MAX);
     teff__mutex_unlock(&silo->exchange.lock);
     if (last)
         finish_stop(silo);
@@ -558,7 +565,7 @@ int teff_silo_advance(teff_silo *silo, int64_t duration_ns)
     if (silo == NULL || duration_ns < 0)
         return TEFF_EINVAL;
     if (!silo->exchange.clock.simulated || silo->state == SILO_CREATED ||
-        silo->state == SILO_FAILED || silo->thread != teff__thread_self() ||
+        silo->state == SILO_FAILED || silo->state == SILO_STOPPED || silo->thread != teff__thread_self() ||
         teff__exchange_inside(&silo->exchange))
         return TEFF_EINVALIDSTATE;
     const int64_t until_ns = teff__time_add(teff__silo_now_ns(silo), duration_ns);

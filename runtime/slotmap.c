@@ -9,17 +9,16 @@
 
 #include "teff/status.h"
 
-enum { SLOTS_MAX = 1 << TEFF__SLOT_BITS };
+enum { SLOTS_MAX = (1 << TEFF__SLOT_BITS) - (1 << TEFF__SLOTMAP_FIRST_BITS) };
 enum { GENERATION_MAX = (1 << TEFF__SLOT_GENERATION_BITS) - 1 };
 
-_Static_assert(TEFF__SLOTMAP_FIRST_BITS + TEFF__SLOTMAP_SEGMENTS - 1 == TEFF__SLOT_BITS,
-               "the segments hold every slot that a handle can name");
+_Static_assert(TEFF__SLOTMAP_FIRST_BITS + TEFF__SLOTMAP_SEGMENTS == TEFF__SLOT_BITS,
+               "the segments hold every slot that is made");
 _Static_assert(sizeof(teff__slot) == 16, "four slots in a cache line");
 
 static uint32_t segment_slots(uint32_t segment)
 {
-    return segment == 0 ? 1u << TEFF__SLOTMAP_FIRST_BITS
-                        : 1u << (TEFF__SLOTMAP_FIRST_BITS + segment - 1);
+    return 1u << (TEFF__SLOTMAP_FIRST_BITS + segment);
 }
 
 void teff__slotmap_init(teff__slotmap *map, teff__memory *memory)

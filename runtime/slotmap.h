@@ -15,8 +15,7 @@
 #include "runtime/memory.h"
 
 enum {
-    /* The first segment has 64 slots, each further one doubles what there is: 2^27 in all. */
-    TEFF__SLOTMAP_SEGMENTS = 22,
+    TEFF__SLOTMAP_SEGMENTS = 21, /* the first has 64 slots, each further one twice as many */
     TEFF__SLOTMAP_FIRST_BITS = 6,
     TEFF__SLOT_BITS = 27,
     TEFF__SLOT_GENERATION_BITS = 28
@@ -29,7 +28,7 @@ typedef struct teff__slot {
 } teff__slot;
 
 typedef struct teff__slotmap {
-    teff__slot *segments[TEFF__SLOTMAP_SEGMENTS];
+    teff__slot *segments[TEFF__SLOTMAP_SEGMENTS + 1]; /* any slot number has an index; the last is never made */
     teff__memory *memory;
     uint32_t free;           /* the first free slot + 1, or 0 */
     uint32_t made;           /* slots that exist */
@@ -40,7 +39,7 @@ typedef struct teff__slotmap {
 TEFF__INTERNAL void teff__slotmap_init(teff__slotmap *map, teff__memory *memory);
 TEFF__INTERNAL void teff__slotmap_finish(teff__slotmap *map);
 
-/* TEFF_ENOMEM; TEFF_ELIMIT: all 2^27 slots are taken or retired. Then outputs are untouched. */
+/* TEFF_ENOMEM; TEFF_ELIMIT: all slots (64 less than 2^27) are taken or retired. Then outputs are untouched. */
 TEFF__INTERNAL int teff__slotmap_add(teff__slotmap *map, void *value, uint32_t *ret_slot,
                                      uint32_t *ret_generation);
 
@@ -50,12 +49,10 @@ TEFF__INTERNAL void teff__slotmap_remove(teff__slotmap *map, uint32_t slot, uint
 /* The slot with that number; `slot` < map->made. */
 static inline teff__slot *teff__slotmap_at(const teff__slotmap *map, uint32_t slot)
 {
-    /* Segment 0 holds slots 0..63, segment k (k > 0) holds 2^(5+k) .. 2^(6+k)-1. */
-    uint32_t top = slot >> TEFF__SLOTMAP_FIRST_BITS;
-    if (top == 0)
-        return &map->segments[0][slot];
-    uint32_t segment = 32u - (uint32_t)__builtin_clz(top);
-    return &map->segments[segment][slot - (1u << (segment + TEFF__SLOTMAP_FIRST_BITS - 1))];
+    /* Segment k holds 64 * 2^k slots. Counted from 64, the slots of a segment have the same highest bit. */
+    const uint32_t number = slot + (1u << TEFF__SLOTMAP_FIRST_BITS);
+    const uint32_t top = 31u - (uint32_t)__builtin_clz(number);
+    return &map->segments[top - TEFF__SLOTMAP_FIRST_BITS][number ^ 1u << top];
 }
 
 /* What the handle names, or NULL when it is stale or was never given. */

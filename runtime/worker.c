@@ -15,6 +15,9 @@
 /* How often a spinning worker looks at its inbox between two looks at the clock. */
 enum { SPINS_PER_LOOK = 64 };
 
+/* Stacks to be looked at before one sleep: giving one back may take up to a millisecond. */
+enum { TRIM_AT_ONCE = 8 };
+
 enum { LOOP_NONE = 0, LOOP_WAKEUP, LOOP_LOOP, LOOP_POLL };
 
 /* The loop that every fiber of the pool runs. */
@@ -30,6 +33,7 @@ static void scheduler(void *argument)
         }
         worker->budget--;
         worker->run_queue.head = item->link.next;
+        teff__worker_prefetch(worker);
         if (item->run != NULL) {
             item->run(worker, item);
         } else {
@@ -84,8 +88,7 @@ int64_t teff__worker_due_ns(teff__worker *worker)
 /* Spins until mail arrives. False: it did not, in time. */
 static bool spin(teff__worker *worker, int64_t due_ns)
 {
-    const teff__spinners *spinners = worker->spinners;
-    if (teff__atomic_u32_load_relaxed(&spinners->threads) > spinners->cores)
+    if (!teff__spinners_fit(worker->spinners))
         return false;
     int64_t end = teff__clock_now_ns(worker->clock) + TEFF__SPIN_NS;
     if (due_ns < end)
@@ -122,7 +125,7 @@ static void park(teff__worker *worker)
     const int64_t due_ns = teff__worker_due_ns(worker);
     if (spin(worker, due_ns) || teff__clock_now_ns(worker->clock) >= due_ns)
         return;
-    teff__fiber_pool_trim(&worker->fibers, TEFF__PASS_BUDGET_MAX);
+    teff__fiber_pool_trim(&worker->fibers, TRIM_AT_ONCE);
     if (!teff__inbox_sleep(&worker->inbox))
         return;
     if (due_ns != INT64_MAX) {
@@ -132,7 +135,9 @@ static void park(teff__worker *worker)
         (void)uv_timer_start(&worker->wake_timer, on_wake_timer, wait_ms, 0);
     }
     teff__atomic_u64_increment_owner(&worker->parked);
+    teff__spinners_remove(worker->spinners);
     (void)uv_run(&worker->loop, UV_RUN_ONCE);
+    teff__spinners_add(worker->spinners);
     teff__inbox_awake(&worker->inbox);
     if (due_ns != INT64_MAX)
         (void)uv_timer_stop(&worker->wake_timer);
@@ -143,6 +148,7 @@ void teff__worker_main(void *argument)
     teff__worker *worker = argument;
     teff__atomic_u64_store_relaxed(&worker->thread, teff__thread_self());
     teff__fiber_adopt(&worker->host);
+    teff__spinners_add(worker->spinners);
     if (worker->ops->begin(worker) == 0) {
         teff__pass pass;
         while ((pass = teff__worker_pass(worker)) != TEFF__PASS_ENDED) {
@@ -207,8 +213,10 @@ int teff__worker_init(teff__worker *worker, const teff__worker_options *options)
     teff__queue_init(&worker->run_queue);
     teff__timers_init(&worker->timers);
     teff__inbox_init(&worker->inbox);
+    /* Beside what is suspended, one for the loop to go on upon; beyond all numbers it is the default again. */
+    const uint32_t fibers_max = options->suspended_max != 0 ? options->suspended_max + 1 : 0;
     int r = teff__fiber_pool_init(&worker->fibers, options->memory, options->stack_bytes,
-                                  options->suspended_max, scheduler, worker);
+                                  fibers_max, scheduler, worker);
     if (r != 0)
         return r;
     r = teff__worker_reserve(worker);

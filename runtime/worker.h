@@ -57,11 +57,29 @@ typedef struct teff__worker_ops {
     void (*end)(teff__worker *worker);
 } teff__worker_ops;
 
-/* How many threads of a silo want to spin, and for how many there are cores. */
+/*
+ * How many threads of a silo are awake and for how many there are cores: only while they all fit does waiting by spinning
+ * pay. A worker counts until it parks; a blocking client from its first wait until one that was longer than its spinning.
+ */
 typedef struct teff__spinners {
-    teff__atomic_u32 threads; /* workers and blocking clients */
-    uint32_t cores;           /* set at start */
+    teff__atomic_u32 threads;
+    uint32_t cores; /* set at start */
 } teff__spinners;
+
+static inline bool teff__spinners_fit(const teff__spinners *spinners)
+{
+    return teff__atomic_u32_load_relaxed(&spinners->threads) <= spinners->cores;
+}
+
+static inline void teff__spinners_add(teff__spinners *spinners)
+{
+    (void)teff__atomic_u32_add_relaxed(&spinners->threads, 1);
+}
+
+static inline void teff__spinners_remove(teff__spinners *spinners)
+{
+    (void)teff__atomic_u32_add_relaxed(&spinners->threads, UINT32_MAX);
+}
 
 enum {
     TEFF__PASS_BUDGET_MAX = 64,      /* items: a clock read of 22 ns is then 0.3 ns an item */
@@ -79,7 +97,7 @@ struct teff__worker {
     const teff__worker_ops *ops;
     teff__timers timers;
     const teff__clock *clock;
-    const teff__spinners *spinners;
+    teff__spinners *spinners;
     teff__atomic_u64 thread; /* which thread runs passes; 0: it has ended. That thread; anybody */
     uint32_t index;
     bool running; /* items run at the moment */
@@ -97,7 +115,7 @@ typedef struct teff__worker_options {
     uint32_t index;
     teff__memory *memory;
     const teff__clock *clock;
-    const teff__spinners *spinners;
+    teff__spinners *spinners;
     const teff__worker_ops *ops;
     size_t stack_bytes;     /* 0: the default */
     uint32_t suspended_max; /* 0: the default */
@@ -137,12 +155,40 @@ static inline void teff__worker_push(teff__worker *worker, teff__item *item)
     teff__queue_push(&worker->run_queue, &item->link);
 }
 
-/* Suspends the running item after a successful reserve; returns once teff__worker_ready was called and its turn came. */
+/*
+ * With many callers nothing that an item needs is in the first-level cache when its turn comes. So while one runs, the
+ * next one's first need is fetched (the word behind the item: the waiter's fiber, the activation's oldest mail), and the
+ * item after that.
+ */
+static inline void teff__worker_prefetch(const teff__worker *worker)
+{
+    const teff__waiter *next = (const teff__waiter *)(const void *)worker->run_queue.head;
+    if (next == NULL)
+        return;
+    __builtin_prefetch(next->fiber);
+    __builtin_prefetch(next->item.link.next);
+}
+
+/*
+ * Suspends the running item after a successful reserve; returns once teff__worker_ready was called and its turn came.
+ *
+ * Where the next item is a suspended fiber too, this one hands over to it directly; the loop, on a fiber of its own, is
+ * needed only for items that are yet to be called.
+ */
 static inline void teff__worker_suspend(teff__worker *worker, teff__waiter *waiter)
 {
-    teff__fiber *self = worker->current, *next = teff__fiber_pool_take(&worker->fibers);
+    teff__fiber *self = worker->current, *next;
+    teff__item *item = (teff__item *)worker->run_queue.head;
     waiter->item.run = NULL;
     waiter->fiber = self;
+    if (item != NULL && item->run == NULL && worker->budget > 0) {
+        worker->budget--;
+        worker->run_queue.head = item->link.next;
+        teff__worker_prefetch(worker);
+        next = ((teff__waiter *)item)->fiber;
+    } else {
+        next = teff__fiber_pool_take(&worker->fibers);
+    }
     worker->current = next;
     teff__fiber_switch(self, next);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the stress programs share: arguments of the form name=value, the first failure ends the program, and a watchdog
- * that ends a hang.
+ * What the stress programs share: arguments of the form name=value, the first failure ends the
+ * program, and a watchdog that ends a hang.
  */
 #ifndef TEFF_TESTS_STRESS_COMMON_H
 #define TEFF_TESTS_STRESS_COMMON_H
@@ -46,7 +46,7 @@ static inline void arguments_read(const char *program, const argument *known, si
     }
 }
 
-/* Says what was violated and ends the program. The first one speaks; what follows from it is not worth reading. */
+/* Says what was violated and ends the program. Only the first one speaks. */
 __attribute__((format(printf, 1, 2))) _Noreturn static inline void fail(const char *format, ...)
 {
     static teff__atomic_u32 failed;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each turn checks, in this order: whose turn it is, that the grain has exactly one activation, that no other turn runs,
- * that it is on its activation's worker, that this activation did not ask to go, and that the message is its sender's
- * next one.
+ * Each turn checks, in this order: whose turn it is, that the grain has exactly one activation,
+ * that no other turn runs, that it is on its activation's worker, that this activation did not ask
+ * to go, and that the message is its sender's next one.
  */
 #include "stress_calls_grains.h"
 
@@ -72,7 +72,7 @@ static void enter_turn(const ledger *notes, account *own, int worker, int expect
     (void)teff__atomic_u64_add_relaxed(&own->turns, 1);
 }
 
-/* --- Hooks ----------------------------------------------------------------------------------- */
+/* --- Hooks ------------------------------------------------------------------------------------ */
 
 static void activated(ledger *notes, account *own, int worker, bool fresh)
 {
@@ -134,7 +134,7 @@ static void leaf_deactivate(teff_turn *turn, void *state, int reason)
     deactivated(notes, &notes->leaves[own_number(turn)], self->leaving, reason);
 }
 
-/* --- Targets --------------------------------------------------------------------------------- */
+/* --- Targets ---------------------------------------------------------------------------------- */
 
 static account *begin(teff_turn *turn, const struct target *self, const struct work *arg,
                       struct worked *ret)
@@ -194,7 +194,7 @@ static int target_on_nap(teff_turn *turn, struct target *self, const struct work
     return r;
 }
 
-/* --- Leaves ---------------------------------------------------------------------------------- */
+/* --- Leaves ----------------------------------------------------------------------------------- */
 
 static int leaf_on_touch(teff_turn *turn, struct leaf *self, const struct touch *arg,
                          teff_none *ret)

@@ -2,12 +2,13 @@
 /*
  * The grains of stress_calls, and the ledger in which their turns note what they saw.
  *
- * The ledger lies outside of the grains, so it survives activations. What a grain's turns alone touch is plain memory
- * on purpose: turns of one grain run one after the other, also on different workers, and where the runtime does not
- * order them the thread sanitizer sees it. The flags and counters are relaxed atomics, which order nothing.
+ * The ledger lies outside of the grains, so it survives activations. What a grain's turns alone
+ * touch is plain memory on purpose: turns of one grain run one after the other, also on different
+ * workers, and where the runtime does not order them the thread sanitizer sees it. The flags and
+ * counters are relaxed atomics, which order nothing.
  *
- * A *target* is what senders call; some of its methods suspend, one asks for deactivation. A *leaf* is what targets
- * call. So no call goes round in a circle.
+ * A *target* is what senders call; some of its methods suspend, one asks for deactivation. A *leaf*
+ * is what targets call. So no call goes round in a circle.
  */
 #ifndef TEFF_TESTS_STRESS_CALLS_GRAINS_H
 #define TEFF_TESTS_STRESS_CALLS_GRAINS_H
@@ -58,7 +59,7 @@ TEFF_INTERFACE(target, TARGET_METHODS);
 #define LEAF_METHODS(METHOD, SELF) METHOD(SELF, touch, struct touch, teff_none, 0)
 TEFF_INTERFACE(leaf, LEAF_METHODS);
 
-/* Both are registered with the ledger as context; worker_start gives each worker a pointer to its number. */
+/* Their context is the ledger; worker_start gives each worker a pointer to its number, from 1. */
 extern const teff_grain_type target_type, leaf_type;
 
 /* Where an account is in the ledger, for messages. */

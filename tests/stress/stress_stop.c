@@ -2,14 +2,16 @@
 /*
  * Stopping in full swing.
  *
- *   stress_stop [rounds=200] [workers=2] [tasks=8] [clients=2] [seed=1] [seconds_max=300]
+ *   stress_stop [rounds=200; 40 under the sanitizers] [workers=2] [tasks=8] [clients=2] [seed=1]
+ *               [seconds_max=300]
  *
- * Each round starts two silos side by side in this process, lets clients and tasks call until they are refused, and
- * stops one silo after the other; the second one must not notice what happens to the first. They are stopped by another
- * thread, by two threads at once, or by teff_silo_stop_then from within a turn, waited for or not; while a client or a
- * turn sleeps for an hour, too. Each call ends once: with success before, with TEFF_EUNAVAILABLE or
- * TEFF_EINVALIDSTATE after, and ran if it succeeded and did not run if its outcome says so. After a warm-up, rounds
- * leave memory, threads and descriptors as they were.
+ * Each round starts two silos side by side in this process, lets clients and tasks call until they
+ * are refused, and stops one silo after the other; the second one must not notice what happens to
+ * the first. They are stopped by another thread, by two threads at once, or by teff_silo_stop_then
+ * from within a turn, waited for or not; while a client or a turn sleeps for an hour, too. Each
+ * call ends once: with success before, with TEFF_EUNAVAILABLE or TEFF_EINVALIDSTATE after, and ran
+ * if it succeeded and did not run if its outcome says so. After a warm-up, rounds leave memory,
+ * threads and descriptors as they were.
  */
 #include "stress_calls_common.h"
 
@@ -41,8 +43,10 @@ enum {
     GRAINS = 100,
     TASKS_MAX = 64,
     CLIENTS_MAX = 16,
-    /* What the process may grow by after the warm-up, in pages of 4 KiB: one leak of a stack's or a stripe's page per
-     * round shows in 200 rounds; the allocators need some hundreds to settle. */
+    /*
+     * What the process may grow by after the warm-up, in pages: a few pages leaked in each round
+     * show in 200 rounds, and the allocators need some hundreds to settle.
+     */
     RESIDENT_GROWN_MAX = 1024,
     SIZE_GROWN_MAX = 32768
 };
@@ -200,8 +204,8 @@ static bool is_refusal(int r)
 }
 
 /*
- * Calls until it is refused, and then is refused again; but a relay may be refused on a worker that has heard of stop
- * before the caller's own has.
+ * Calls until it is refused, and then is refused again; but a relay may be refused on a worker that
+ * has heard of stop before the caller's own has.
  */
 static void call_on(visitor *self, teff_caller *as)
 {
@@ -266,7 +270,7 @@ static void client_main(void *user)
     visitor_ended(self);
 }
 
-/* --- A round ----------------------------------------------------------------------------------- */
+/* --- A round ---------------------------------------------------------------------------------- */
 
 static void pause_ns(int64_t ns)
 {
@@ -364,8 +368,7 @@ static void end(one *self, way by, bool elsewhere)
     teff_client *client;
     for (uint32_t i = 0; i < self->clients; i++)
         teff__thread_join(&self->visitors[i].thread);
-    if (by ==
-        BY_TURN_UNWAITED) /* stop may still be under way; its callback runs before destroy has returned */
+    if (by == BY_TURN_UNWAITED) /* stop may still be under way */
         check(teff_silo_stop(self->silo), "stop, once more");
     if (teff_client_create(self->silo, NULL, &client) != TEFF_EINVALIDSTATE)
         fail("round %llu: a client of a stopped silo", stage_round);
@@ -401,7 +404,7 @@ static void end(one *self, way by, bool elsewhere)
     (void)sem_destroy(&self->stopped);
 }
 
-/* --- What is left of it -------------------------------------------------------------------------- */
+/* --- What is left of it ----------------------------------------------------------------------- */
 
 typedef struct usage {
     unsigned long size, resident, threads, descriptors;
@@ -413,8 +416,8 @@ static unsigned long count_entries(const char *path)
     DIR *folder = opendir(path);
     if (folder == NULL)
         fail("cannot read %s", path);
-    while (readdir(folder) != NULL)
-        count++;
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        count += entry->d_name[0] != '.';
     (void)closedir(folder);
     return count;
 }
@@ -450,7 +453,7 @@ static void compare(const usage *before, const usage *after)
 int main(int count, char **given)
 {
     static one silos[SILOS];
-    unsigned long long rounds = 200, workers = 2, tasks = 8, clients = 2, seed = 1;
+    unsigned long long rounds = SANITIZED ? 40 : 200, workers = 2, tasks = 8, clients = 2, seed = 1;
     unsigned long long seconds_max = 300;
     const argument known[] = {
         { "rounds", &rounds, 1, 1000000 }, { "workers", &workers, 1, 64 },
@@ -463,7 +466,7 @@ int main(int count, char **given)
     teff__chance_init(&chance, seed);
     watchdog_start(seconds_max, on_watchdog);
     for (stage_round = 0; stage_round < rounds; stage_round++) {
-        const bool sleepers = stage_round % 50 == 7; /* takes a second */
+        const bool sleepers = stage_round % 100 == 7; /* takes two seconds */
         const uint64_t swing_ns = teff__chance_next(&chance) % 4000000;
         if (stage_round == rounds / 4)
             warm = look();

@@ -202,7 +202,8 @@ TEFF__INLINE void end(void)
     cr_assert_eq(teff_silo_stop(silo), 0);
     cr_assert_eq(teff__silo_open_count(silo), 0);
     cr_assert_eq(teff__silo_grain_count(silo), 0);
-    cr_assert_null(teff_silo_destroy(silo));
+    silo = teff_silo_destroy(silo);
+    cr_assert_null(silo);
 }
 
 /* Runs a task to its end and gives what it returned. */

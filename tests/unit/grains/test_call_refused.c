@@ -216,6 +216,8 @@ static void begin_small(void)
     begin_with((teff_silo_options){ .workers = 2, .mailbox_max = 3 });
 }
 
+TestSuite(mailbox_of_three, .init = begin_small, .fini = end);
+
 static int call_get(teff_task *task, void *user)
 {
     probe_ref probe = probe_at(1);
@@ -239,8 +241,7 @@ static int fill_mailbox(teff_task *task, void *user)
     return 0;
 }
 
-Test(call_refused, a_full_mailbox_is_overloaded_at_once_for_callers_of_every_worker,
-     .init = begin_small)
+Test(mailbox_of_three, full_is_overloaded_at_once_for_callers_of_every_worker)
 {
     cr_assert_eq(in_task(0, fill_mailbox, NULL), 0);
     cr_assert_eq(seen.turns, 1);

@@ -248,8 +248,10 @@ Test(timeout, a_turn_that_nobody_waits_for_has_no_deadline)
 
 static void begin_patient(void)
 {
-    begin_with((teff_silo_options){ .response_timeout_ns = INT64_MAX });
+    begin_with((teff_silo_options){ .response_timeout_ns = INT64_MAX, .stop_timeout_ns = INT64_MAX });
 }
+
+TestSuite(patient, .init = begin_patient, .fini = end);
 
 static int rest_long(teff_caller *caller, void *user)
 {
@@ -257,7 +259,7 @@ static int rest_long(teff_caller *caller, void *user)
     return (int)rest(caller, 1, 100000 * SECOND, 0);
 }
 
-Test(timeout, a_silo_may_have_all_the_time_there_is, .init = begin_patient)
+Test(patient, a_silo_may_have_all_the_time_there_is)
 {
     cr_assert_eq(rest_long(client, NULL), -1);
     cr_assert_eq(in_task(0, rest_long, NULL), -1);

@@ -437,3 +437,15 @@ Test(key, keys_that_share_a_bucket_under_one_seed_do_not_under_another)
     /* 256 random choices of 1024 buckets hit 226 different ones, give or take 5. */
     cr_assert_gt(distinct, 200);
 }
+
+Test(key, a_number_is_read_back_from_its_key)
+{
+    const teff_key number = teff_key_u64(UINT64_C(0x0123456789abcdef)), wide = teff_key_u128(1, 2);
+    uint64_t read = 7;
+    cr_assert_eq(teff_key_get_u64(&number, &read), TEFF_OK);
+    cr_assert_eq(read, UINT64_C(0x0123456789abcdef));
+    cr_assert_eq(teff_key_get_u64(&wide, &read), TEFF_EINVAL);
+    cr_assert_eq(teff_key_get_u64(NULL, &read), TEFF_EINVAL);
+    cr_assert_eq(teff_key_get_u64(&number, NULL), TEFF_EINVAL);
+    cr_assert_eq(read, UINT64_C(0x0123456789abcdef));
+}
