@@ -26,9 +26,9 @@ static inline void put_argument(teff__message *message, const teff_method *metho
                                 const void *argument)
 {
     if (argument != NULL)
-        teff__value_copy(teff__message_argument(message), argument, method->arg_size);
+        teff__value_copy(teff__message_value(message), argument, method->arg_size);
     else
-        memset(teff__message_argument(message), 0, method->arg_size);
+        memset(teff__message_value(message), 0, method->arg_size);
 }
 
 /* Takes the answer of a settled call apart: result or failure. Drops it. */
@@ -38,7 +38,7 @@ static inline int take_answer(teff_caller *caller, teff__postbox *postbox,
     const int code = answer->code;
     if (TEFF__LIKELY(code == 0)) {
         if (ret != NULL)
-            teff__value_copy(ret, teff__message_result(answer), method->ret_size);
+            teff__value_copy(ret, teff__message_value(answer), method->ret_size);
         teff__caller_succeed(caller, method);
     } else {
         const bool may_have_run = (answer->flags & TEFF__MESSAGE_MAY_HAVE_RUN) != 0;
@@ -119,6 +119,7 @@ static void post_from_client(teff__client *client, const teff__grains *grains,
 {
     const uint64_t hash = teff__key_hash(&grains->seed, type->id, &to->key);
     message->address = to->route;
+    message->flags = TEFF__MESSAGE_HINT;
     message->to.type = &type->def.name;
     message->to.route = 0;
     message->to.key = to->key;

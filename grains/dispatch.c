@@ -36,6 +36,7 @@ static void post_request(teff__catalog *catalog, teff__message *message, uint64_
                          const teff__type *type, const teff_key *key)
 {
     message->address = address;
+    message->flags &= (uint8_t)~TEFF__MESSAGE_HINT;
     message->to.type = &type->def.name; /* the caller's own name may be gone before the message is */
     message->to.route = 0;
     message->to.key = *key;
@@ -198,9 +199,10 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
 void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message)
 {
     teff__activation *activation = own_activation(catalog, message->address);
-    if (TEFF__LIKELY(activation != NULL &&
-                     teff__key_equal(&activation->record.key, &message->to.key) &&
-                     teff__type_is(activation->type, message->to.type)))
+    if (TEFF__LIKELY(activation != NULL) &&
+        (TEFF__LIKELY((message->flags & TEFF__MESSAGE_HINT) == 0) ||
+         (teff__key_equal(&activation->record.key, &message->to.key) &&
+          teff__type_is(activation->type, message->to.type))))
         take_in(catalog, activation, message);
     else
         arrived_astray(catalog, message);

@@ -4,7 +4,7 @@
  *
  *   line 0      header
  *   line 1      the reference: filled in only when the message leaves its worker, or comes from a client
- *   body        the path of waiting turns (empty today) │ argument │ result        each part aligned to 16 bytes
+ *   body        the path of waiting turns (empty today) │ argument, and after the turn the result in its place
  *
  * A message belongs to whoever holds it: an inbox, a mailbox, a turn, a settled callback, a caller that takes its result.
  * The response is the request's own memory, turned round, so answering needs none. Who drops a message gives it back to
@@ -35,15 +35,15 @@ typedef enum teff__message_kind {
 enum {
     TEFF__MESSAGE_MAY_HAVE_RUN = 1, /* a turn was given the request */
     TEFF__MESSAGE_TEXT = 2,         /* the body is the text of a failure */
+    TEFF__MESSAGE_HINT = 4,         /* the address is a reference's: nothing vouches for it but the grain's id */
 
     TEFF__MESSAGE_CLASSES = 3,
     TEFF__MESSAGE_HEAP = 3, /* the class of a message that begins an object of its own, allocated by itself */
     TEFF__MESSAGE_HEADER = 128,
-    /* All of a class's bytes: small enough for 100 in the first-level cache; what most values need; the largest values
-     * with a full path (2 x 1024 + 16 x 8). */
+    /* All of a class's bytes: what most calls need; what most others need; the largest value with a full path. */
     TEFF__MESSAGE_SMALL = 256,
     TEFF__MESSAGE_MEDIUM = 640,
-    TEFF__MESSAGE_LARGE = 2304,
+    TEFF__MESSAGE_LARGE = 1280,
     TEFF__MESSAGE_HOPS_MAX = 2, /* forwardings; as the field's reference */
     TEFF__PATH_MAX = 16
 };
@@ -60,10 +60,10 @@ typedef struct teff__message {
     int64_t deadline_ns;      /* INT64_MAX: never expires */
     uint64_t address;         /* request: the activation it is meant for, or 0; response: the one that answers */
     uint16_t method;
-    uint16_t result, argument; /* where they begin, from the start of the message */
+    uint16_t value; /* where the argument begins, and the result: from the start of the message */
     uint8_t hops;              /* how often it was forwarded */
     uint8_t path_count;        /* ids of turns at the start of the body; none until deadlocks are detected */
-    uint8_t kind, flags, size_class, unused;
+    uint8_t kind, flags, size_class, unused[3];
     int32_t code; /* response */
     teff_ref to;
     /* the body follows */
@@ -90,22 +90,18 @@ static inline uint32_t teff__message_bytes(uint32_t size_class)
                              : TEFF__MESSAGE_LARGE;
 }
 
-/* The smallest class for an argument and a result of that size. */
-static inline uint32_t teff__message_class(size_t argument_size, size_t result_size)
+/* The smallest class for values of at most that size, TEFF_VALUE_MAX or less. */
+static inline uint32_t teff__message_class(size_t size)
 {
-    const size_t bytes =
-        TEFF__MESSAGE_HEADER + teff__align16(argument_size) + teff__align16(result_size);
-    return bytes <= TEFF__MESSAGE_SMALL ? 0 : bytes <= TEFF__MESSAGE_MEDIUM ? 1 : 2;
+    return size <= TEFF__MESSAGE_SMALL - TEFF__MESSAGE_HEADER    ? 0
+           : size <= TEFF__MESSAGE_MEDIUM - TEFF__MESSAGE_HEADER ? 1
+                                                                 : 2;
 }
 
-static inline void *teff__message_argument(teff__message *message)
+/* The argument of a request, the result of a response. */
+static inline void *teff__message_value(const teff__message *message)
 {
-    return (char *)message + message->argument;
-}
-
-static inline void *teff__message_result(teff__message *message)
-{
-    return (char *)message + message->result;
+    return (char *)(uintptr_t)message + message->value;
 }
 
 /*
@@ -177,17 +173,17 @@ static inline teff__message *teff__postbox_take(teff__postbox *postbox, const te
                                                 uint32_t number)
 {
     const teff_method *method = &of->methods[number];
-    const uint32_t size_class = teff__message_class(method->arg_size, method->ret_size);
+    const uint32_t size_class = teff__message_class(
+        method->arg_size > method->ret_size ? method->arg_size : method->ret_size);
     teff__message *message = teff__pool_take(&postbox->pools[size_class]);
     if (TEFF__UNLIKELY(message == NULL))
         return NULL;
     message->home = &postbox->pools[size_class];
     message->of = of;
     message->method = (uint16_t)number;
-    message->result = (uint16_t)(TEFF__MESSAGE_HEADER + teff__align16(method->arg_size));
     message->size_class = (uint8_t)size_class;
     /* Neighbours and constants: one store. */
-    message->argument = TEFF__MESSAGE_HEADER;
+    message->value = TEFF__MESSAGE_HEADER;
     message->hops = 0;
     message->path_count = 0;
     message->kind = TEFF__MESSAGE_REQUEST;

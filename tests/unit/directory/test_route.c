@@ -66,7 +66,8 @@ Test(route, no_name_and_other_workers_names_lead_nowhere)
     teff__route *route = add(5);
     cr_assert_null(teff__routes_get(&routes, 0));
     cr_assert_null(teff__routes_get(&routes, route->name + (UINT64_C(2) << 55))); /* worker 3's */
-    cr_assert_null(teff__routes_get(&routes, route->name - (UINT64_C(1) << 55))); /* an activation */
+    cr_assert_null(
+        teff__routes_get(&routes, route->name - (UINT64_C(1) << 55))); /* an activation */
     cr_assert_null(teff__routes_get(&routes, route->name + (UINT64_C(1) << 28))); /* not made */
     cr_assert_null(teff__routes_get(&routes, route->name + 2));
 }

@@ -179,7 +179,8 @@ static uint64_t spread(uint32_t i)
 
 static uint64_t clustered(uint32_t i)
 {
-    return (uint64_t)i << 32 | (i % 5 == 0 ? UINT32_MAX - i % 3 : i % 7); /* both ends of the table */
+    return (uint64_t)i << 32 |
+           (i % 5 == 0 ? UINT32_MAX - i % 3 : i % 7); /* both ends of the table */
 }
 
 static uint64_t equal(uint32_t i)

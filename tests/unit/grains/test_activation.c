@@ -208,9 +208,9 @@ static int rest_and_tell(teff_task *task, void *user)
 
 Test(activation, a_turn_that_waits_lets_no_other_of_its_grain_run)
 {
-    spawn(0, rest_and_tell, (void *)(uintptr_t)"a");
-    spawn(0, rest_and_tell, (void *)(uintptr_t)"b");
-    spawn(0, rest_and_tell, (void *)(uintptr_t)"c");
+    spawn(0, rest_and_tell, (void *)(uintptr_t) "a");
+    spawn(0, rest_and_tell, (void *)(uintptr_t) "b");
+    spawn(0, rest_and_tell, (void *)(uintptr_t) "c");
     cr_assert_eq(teff_silo_run(silo), 0);
     cr_assert_str_eq(story, "a(");
     cr_assert_eq(teff_silo_advance(silo, 15 * MS), 0);
@@ -219,7 +219,8 @@ Test(activation, a_turn_that_waits_lets_no_other_of_its_grain_run)
     cr_assert_str_eq(story, "a(a)b(b)c(c)");
 }
 
-static int call_another(teff_turn *turn, struct probe *self, const struct ask *arg, struct told *ret)
+static int call_another(teff_turn *turn, struct probe *self, const struct ask *arg,
+                        struct told *ret)
 {
     probe_ref probe = probe_at(2);
     (void)ret;

@@ -187,8 +187,7 @@ Test(timeout, a_send_that_waits_long_runs_all_the_same)
 {
     probe_ref probe = probe_at(1);
     cr_assert_eq(probe_rest_send(client, &probe, &(struct ask){ .number = 100 * SECOND }), 0);
-    cr_assert_eq(probe_note_send(teff_within(client, MS), &probe, &(struct ask){ .number = 1 }),
-                 0);
+    cr_assert_eq(probe_note_send(teff_within(client, MS), &probe, &(struct ask){ .number = 1 }), 0);
     cr_assert_eq(teff_silo_advance(silo, 99 * SECOND), 0);
     cr_assert_str_eq(story, "");
     cr_assert_eq(teff_silo_advance(silo, SECOND), 0);
@@ -209,8 +208,8 @@ static int overstay(teff_turn *turn, struct probe *self, const struct ask *arg, 
     deadline_ns = teff_turn_deadline_ns(turn) - teff__silo_now_ns(silo);
     inner_ns = rest(turn, 2, 500 * SECOND, 100 * SECOND);
     cr_expect_eq(probe_get(turn, &probe, NULL, NULL), TEFF_ETIMEDOUT); /* no time is left */
-    compensation = probe_rest(teff_with(turn, &detached), &probe,
-                              &(struct ask){ .number = 500 * MS }, NULL);
+    compensation =
+        probe_rest(teff_with(turn, &detached), &probe, &(struct ask){ .number = 500 * MS }, NULL);
     return 0;
 }
 
@@ -248,7 +247,8 @@ Test(timeout, a_turn_that_nobody_waits_for_has_no_deadline)
 
 static void begin_patient(void)
 {
-    begin_with((teff_silo_options){ .response_timeout_ns = INT64_MAX, .stop_timeout_ns = INT64_MAX });
+    begin_with(
+        (teff_silo_options){ .response_timeout_ns = INT64_MAX, .stop_timeout_ns = INT64_MAX });
 }
 
 TestSuite(patient, .init = begin_patient, .fini = end);

@@ -126,9 +126,9 @@ Test(cases, case_37_a_deactivated_grain_has_a_new_activation_id_when_it_is_calle
 static int fail_twice(teff_turn *turn, struct probe *self)
 {
     (void)self;
-    return seen.activated <= 2 ? teff_turn_fail(turn, 40 + seen.activated, "no room %d",
-                                                seen.activated)
-                               : 0;
+    return seen.activated <= 2
+               ? teff_turn_fail(turn, 40 + seen.activated, "no room %d", seen.activated)
+               : 0;
 }
 
 Test(cases, case_38_an_error_of_activate_reaches_the_caller_and_the_next_call_tries_again)

@@ -164,7 +164,8 @@ static void forge_route(uint32_t from, uint32_t to)
     teff__route *route;
     const teff_key key = teff_key_u64(1);
     const teff__grains *grains = teff__silo_grains(silo);
-    const uint64_t address = teff__address_make(teff__address_tag(to, TEFF__ADDRESS_ACTIVATION), 9, 1);
+    const uint64_t address =
+        teff__address_make(teff__address_tag(to, TEFF__ADDRESS_ACTIVATION), 9, 1);
     cr_assert_eq(teff__routes_add(&catalog(from)->routes, teff__key_hash(&grains->seed, 1, &key), 1,
                                   &key, address, &route),
                  0);

@@ -243,7 +243,7 @@ static int stop_from_turn(teff_turn *turn, struct probe *self, const struct ask 
         return stop_inside(turn);
     const int r = teff_silo_stop_then(silo, stopped, &seen);
     cr_expect_eq(teff_silo_stop_then(silo, stopped, &seen), 0); /* each that asks is told */
-    cr_expect_eq(teff_sleep(turn, SECOND), 0); /* a turn that runs may end */
+    cr_expect_eq(teff_sleep(turn, SECOND), 0);                  /* a turn that runs may end */
     tell("ended ");
     return r;
 }

@@ -280,8 +280,8 @@ static int take_turns(teff_task *task, void *user)
 Test(task, a_sleep_of_0_lets_others_run_and_takes_no_time)
 {
     const int64_t before_ns = teff__silo_now_ns(silo);
-    spawn(0, take_turns, (void *)(uintptr_t)"a");
-    spawn(0, take_turns, (void *)(uintptr_t)"b");
+    spawn(0, take_turns, (void *)(uintptr_t) "a");
+    spawn(0, take_turns, (void *)(uintptr_t) "b");
     cr_assert_eq(teff_silo_run(silo), 0);
     cr_assert_str_eq(story, "ababab");
     cr_assert_eq(teff__silo_now_ns(silo), before_ns);
@@ -317,7 +317,7 @@ static int stop_later(teff_task *task, void *user)
 {
     (void)user;
     cr_expect_eq(teff_sleep(task, 10 * MS), 0);
-    return teff_silo_stop_then(silo, stopped, (void *)(uintptr_t)"stopped");
+    return teff_silo_stop_then(silo, stopped, (void *)(uintptr_t) "stopped");
 }
 
 Test(task, stop_ends_a_clients_sleep)

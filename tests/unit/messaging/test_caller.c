@@ -44,9 +44,8 @@ static void expect_invalid(void)
 {
     int64_t deadline_ns = 1;
     uint32_t flags = 1;
-    cr_assert_eq(
-        teff__caller_deadline(&caller, &plain, cached_ns, &defaults, &deadline_ns, &flags),
-        TEFF_EINVAL);
+    cr_assert_eq(teff__caller_deadline(&caller, &plain, cached_ns, &defaults, &deadline_ns, &flags),
+                 TEFF_EINVAL);
     cr_assert_eq(deadline_ns, 1);
     expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT); /* used up */
 }
@@ -101,9 +100,39 @@ Test(caller, the_options_given_last_are_the_ones_that_hold)
     teff_within(&caller, SECOND);
     teff_with(&caller, &options);
     expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT);
-    teff_within(&caller, -1);
-    teff_within(&caller, SECOND);
+}
+
+Test(caller, another_timeout_leaves_what_else_was_asked_for)
+{
+    const teff_call_options detached = { .struct_size = sizeof(detached),
+                                         .timeout_ns = SECOND,
+                                         .detached = true };
+    caller.deadline_ns = 10 * SECOND;
+    teff_within(teff_with(&caller, &detached), 60 * SECOND);
+    expect(&plain, 64 * SECOND, 0);
+    teff_within(&caller, 60 * SECOND);
+    expect(&plain, 10 * SECOND, 0);
+}
+
+Test(caller, what_was_invalid_is_not_mended_by_another_timeout)
+{
+    teff_within(teff_with(&caller, NULL), SECOND);
+    expect_invalid();
+    teff_within(teff_within(&caller, -1), SECOND);
+    expect_invalid();
+}
+
+Test(caller, options_of_a_newer_layout_may_ask_for_what_is_known)
+{
+    struct {
+        teff_call_options options;
+        uint64_t newer;
+    } later = { .options = { .struct_size = sizeof(later), .timeout_ns = SECOND } };
+    teff_with(&caller, &later.options);
     expect(&plain, 5 * SECOND, 0);
+    later.newer = 1;
+    teff_with(&caller, &later.options);
+    expect_invalid();
 }
 
 Test(caller, a_turns_own_deadline_is_the_latest_for_its_calls)

@@ -44,8 +44,7 @@ static uint64_t add(teff_caller *caller, teff__stripe *stripe)
     int status = 0;
     teff__callback *callback = teff__stripe_take(stripe, &status);
     cr_assert_not_null(callback);
-    const uint64_t id =
-        teff__stripe_open(stripe, callback, NULL, INT64_MAX, TEFF__CALLBACK_FUTURE);
+    const uint64_t id = teff__stripe_open(stripe, callback, NULL, INT64_MAX, TEFF__CALLBACK_FUTURE);
     teff__future_add(&registry, caller, id);
     return id;
 }
