@@ -28,10 +28,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 _Static_assert(sizeof(teff_key) == 48 && offsetof(teff_key, bytes) == 2,
                "keys are compared and hashed as six words");
 
@@ -64,18 +60,10 @@ static inline uint64_t teff__key_word(const teff_key *key, unsigned index)
 /* Over all 48 bytes and without branches; kind and size are among them. */
 static inline bool teff__key_equal(const teff_key *a, const teff_key *b)
 {
-#ifdef __SSE2__
-    const __m128i *x = (const __m128i *)(const void *)a, *y = (const __m128i *)(const void *)b;
-    __m128i equal = _mm_cmpeq_epi8(_mm_loadu_si128(x), _mm_loadu_si128(y));
-    equal = _mm_and_si128(equal, _mm_cmpeq_epi8(_mm_loadu_si128(x + 1), _mm_loadu_si128(y + 1)));
-    equal = _mm_and_si128(equal, _mm_cmpeq_epi8(_mm_loadu_si128(x + 2), _mm_loadu_si128(y + 2)));
-    return _mm_movemask_epi8(equal) == 0xffff;
-#else
     uint64_t difference = 0;
     for (unsigned i = 0; i < sizeof(*a) / 8; i++)
         difference |= teff__key_word(a, i) ^ teff__key_word(b, i);
     return difference == 0;
-#endif
 }
 
 __extension__ typedef unsigned __int128 teff__u128;

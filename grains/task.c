@@ -65,6 +65,7 @@ static teff__task *task_create(teff__exchange *exchange, int (*run)(teff_task *,
     task->message.kind = TEFF__MESSAGE_SPAWN;
     task->message.size_class = TEFF__MESSAGE_HEAP;
     task->message.heap_bytes = sizeof(*task);
+    task->message.value = TEFF__MESSAGE_HEADER; /* it has none */
     task->item.run = task_run;
     task->run = run;
     task->user = user;
@@ -227,7 +228,8 @@ static void end_sleep(sleeper *one, int code)
 {
     one->code = code;
     teff__ring_remove(&one->ring);
-    teff__worker_ready(&one->catalog->worker, &one->waiter);
+    /* At the end, so that those of one moment go on in the order of their sleep. */
+    teff__worker_push(&one->catalog->worker, &one->waiter.item);
 }
 
 static void slept(teff__timer *timer)
@@ -272,7 +274,7 @@ int teff_sleep(teff_caller *caller, int64_t duration_ns)
         return r;
     sleeper one = { .catalog = catalog, .kind = caller->kind };
     if (duration_ns == 0) {
-        teff__worker_ready(&catalog->worker, &one.waiter);
+        teff__worker_push(&catalog->worker, &one.waiter.item); /* behind all that can run */
     } else {
         teff__ring_push_back(&catalog->sleepers, &one.ring);
         teff__timers_start(&catalog->worker.timers, &one.timer,

@@ -47,23 +47,21 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
         return;
     }
     teff__turn turn;
-    const size_t result_size = message->of->methods[message->method].ret_size;
-    /* On the stack, whose lines are warm: a call has one line less that another core, or a colder cache, must give. */
-    _Alignas(16) char result[TEFF_VALUE_MAX];
+    const teff_method *method = &message->of->methods[message->method];
+    const uint16_t argument = message->value;
+    message->value = (uint16_t)(argument + teff__align16(method->arg_size));
     teff__turn_begin(&turn, catalog, activation, message->deadline_ns);
-    teff__value_clear(result, result_size);
+    teff__value_clear(teff__message_value(message), method->ret_size);
     message->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
     activation->served = true;
-    const int code = table[message->method](&turn.caller, activation->data,
-                                            teff__message_value(message), result);
+    const int code = table[message->method](&turn.caller, activation->data, (char *)message + argument,
+                                            teff__message_value(message));
     teff__turn_end(&turn);
     if (message->correlation == 0) {
         teff__postbox_drop(&catalog->postbox, message);
         return;
     }
-    if (TEFF__LIKELY(code == 0))
-        teff__value_copy(teff__message_value(message), result, result_size);
-    else
+    if (TEFF__UNLIKELY(code != 0))
         answer_failure(&turn, message, code);
     teff__message_answer(message, code, activation->record.address);
     teff__catalog_respond(catalog, message);

@@ -4,7 +4,7 @@
  *
  *   line 0      header
  *   line 1      the reference: filled in only when the message leaves its worker, or comes from a client
- *   body        the path of waiting turns (empty today) │ argument, and after the turn the result in its place
+ *   body        the path of waiting turns (empty today) │ argument │ result      each part aligned to 16 bytes
  *
  * A message belongs to whoever holds it: an inbox, a mailbox, a turn, a settled callback, a caller that takes its result.
  * The response is the request's own memory, turned round, so answering needs none. Who drops a message gives it back to
@@ -40,10 +40,11 @@ enum {
     TEFF__MESSAGE_CLASSES = 3,
     TEFF__MESSAGE_HEAP = 3, /* the class of a message that begins an object of its own, allocated by itself */
     TEFF__MESSAGE_HEADER = 128,
-    /* All of a class's bytes: what most calls need; what most others need; the largest value with a full path. */
+    /* All of a class's bytes: small enough for 100 in the first-level cache; what most values need; the largest values
+     * with a full path (2 x 1024 + 16 x 8). */
     TEFF__MESSAGE_SMALL = 256,
     TEFF__MESSAGE_MEDIUM = 640,
-    TEFF__MESSAGE_LARGE = 1280,
+    TEFF__MESSAGE_LARGE = 2304,
     TEFF__MESSAGE_HOPS_MAX = 2, /* forwardings; as the field's reference */
     TEFF__PATH_MAX = 16
 };
@@ -60,7 +61,7 @@ typedef struct teff__message {
     int64_t deadline_ns;      /* INT64_MAX: never expires */
     uint64_t address;         /* request: the activation it is meant for, or 0; response: the one that answers */
     uint16_t method;
-    uint16_t value; /* where the argument begins, and the result: from the start of the message */
+    uint16_t value; /* where the argument, or in a response the result, begins: from the start of the message */
     uint8_t hops;              /* how often it was forwarded */
     uint8_t path_count;        /* ids of turns at the start of the body; none until deadlocks are detected */
     uint8_t kind, flags, size_class, unused[3];
@@ -90,12 +91,12 @@ static inline uint32_t teff__message_bytes(uint32_t size_class)
                              : TEFF__MESSAGE_LARGE;
 }
 
-/* The smallest class for values of at most that size, TEFF_VALUE_MAX or less. */
-static inline uint32_t teff__message_class(size_t size)
+/* The smallest class for an argument and a result of that size. */
+static inline uint32_t teff__message_class(size_t argument_size, size_t result_size)
 {
-    return size <= TEFF__MESSAGE_SMALL - TEFF__MESSAGE_HEADER    ? 0
-           : size <= TEFF__MESSAGE_MEDIUM - TEFF__MESSAGE_HEADER ? 1
-                                                                 : 2;
+    const size_t bytes =
+        TEFF__MESSAGE_HEADER + teff__align16(argument_size) + teff__align16(result_size);
+    return bytes <= TEFF__MESSAGE_SMALL ? 0 : bytes <= TEFF__MESSAGE_MEDIUM ? 1 : 2;
 }
 
 /* The argument of a request, the result of a response. */
@@ -173,8 +174,7 @@ static inline teff__message *teff__postbox_take(teff__postbox *postbox, const te
                                                 uint32_t number)
 {
     const teff_method *method = &of->methods[number];
-    const uint32_t size_class = teff__message_class(
-        method->arg_size > method->ret_size ? method->arg_size : method->ret_size);
+    const uint32_t size_class = teff__message_class(method->arg_size, method->ret_size);
     teff__message *message = teff__pool_take(&postbox->pools[size_class]);
     if (TEFF__UNLIKELY(message == NULL))
         return NULL;

@@ -235,17 +235,25 @@ Test(task, without_memory_there_is_none_and_no_future)
 
 /* --- Sleeping ---------------------------------------------------------------------------------- */
 
-Test(task, sleepers_wake_in_the_order_of_their_times_and_at_equal_ones_in_that_of_their_sleep)
+static int sleep_in_order(teff_task *task, void *user)
 {
     static const int milliseconds[] = { 30, 10, 20, 10, 30, 1 };
+    const int i = (int)(intptr_t)user;
+    cr_expect_eq(teff_sleep(task, milliseconds[i] * MS), 0);
+    tell("%d:%d ", i, milliseconds[i]);
+    return 0;
+}
+
+Test(task, sleepers_wake_in_the_order_of_their_times_and_at_equal_ones_in_that_of_their_sleep)
+{
     for (int i = 0; i < 6; i++)
-        spawn(0, give_later, (void *)(intptr_t)milliseconds[i]);
+        spawn(0, sleep_in_order, (void *)(intptr_t)i);
     cr_assert_eq(teff_silo_run(silo), 0);
     cr_assert_str_eq(story, "");
     cr_assert_eq(teff_silo_advance(silo, 20 * MS), 0);
-    cr_assert_str_eq(story, "1 10 10 20 ");
+    cr_assert_str_eq(story, "5:1 1:10 3:10 2:20 ");
     cr_assert_eq(teff_silo_advance(silo, 10 * MS), 0);
-    cr_assert_str_eq(story, "1 10 10 20 30 30 ");
+    cr_assert_str_eq(story, "5:1 1:10 3:10 2:20 0:30 4:30 ");
 }
 
 static int sleep_exactly(teff_caller *caller, void *user)

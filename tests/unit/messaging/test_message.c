@@ -37,19 +37,21 @@ static const teff_method methods[] = {
 };
 static const teff_interface sizes = { { "sizes" }, methods, 3 };
 
-Test(message, its_class_is_the_smallest_that_holds_the_larger_of_its_values)
+Test(message, its_class_is_the_smallest_that_holds_argument_and_result)
 {
-    cr_assert_eq(teff__message_class(0), 0);
-    cr_assert_eq(teff__message_class(128), 0);
-    cr_assert_eq(teff__message_class(129), 1);
-    cr_assert_eq(teff__message_class(512), 1);
-    cr_assert_eq(teff__message_class(513), 2);
-    cr_assert_eq(teff__message_class(1024), 2);
+    cr_assert_eq(teff__message_class(0, 0), 0);
+    cr_assert_eq(teff__message_class(64, 64), 0);
+    cr_assert_eq(teff__message_class(128, 0), 0);
+    cr_assert_eq(teff__message_class(65, 64), 1);
+    cr_assert_eq(teff__message_class(1, 113), 1); /* each part takes whole 16 bytes */
+    cr_assert_eq(teff__message_class(256, 256), 1);
+    cr_assert_eq(teff__message_class(257, 256), 2);
+    cr_assert_eq(teff__message_class(1024, 1024), 2);
 }
 
-Test(message, one_taken_for_a_method_has_room_for_either_of_its_values)
+Test(message, one_taken_for_a_method_has_room_for_both_its_values)
 {
-    static const uint32_t bytes[] = { 256, 640, 1280 };
+    static const uint32_t bytes[] = { 256, 640, 2304 };
     for (uint32_t number = 0; number < 3; number++) {
         teff__message *message = teff__postbox_take(&box, &sizes, number);
         cr_assert_not_null(message);
@@ -108,9 +110,9 @@ Test(message, a_text_that_fits_is_kept_whole)
 
 Test(message, a_text_is_cut_to_what_its_class_has_room_for)
 {
-    static const size_t lengths[] = { 127, 511, 2175 };
+    static const size_t lengths[] = { 127, 511, 1151 };
     static char text[4000];
-    static _Alignas(TEFF__CACHE_LINE) unsigned char place[2304 + 64];
+    static _Alignas(TEFF__CACHE_LINE) unsigned char place[1280 + 64];
     memset(text, 'x', sizeof(text) - 1);
     for (uint8_t size_class = 0; size_class < 3; size_class++) {
         const size_t bytes = teff__message_bytes(size_class);
