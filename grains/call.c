@@ -103,11 +103,12 @@ static int call_from_worker(teff_caller *caller, teff_ref *to, const teff_interf
 
     teff__catalog_suspend(catalog, &await.waiter);
 
-    if (TEFF__UNLIKELY(await.answer == NULL))
+    teff__message *answer = await.waiter.answer;
+    if (TEFF__UNLIKELY(answer == NULL))
         return teff__caller_fail(caller, await.code, true, method, NULL);
-    if (TEFF__UNLIKELY(await.answer->address != to->route))
-        teff__dispatch_answered(catalog, to, await.answer->address);
-    return take_answer(caller, &catalog->postbox, method, await.answer, ret);
+    if (TEFF__UNLIKELY(answer->address != to->route))
+        teff__dispatch_answered(catalog, to, answer->address);
+    return take_answer(caller, &catalog->postbox, method, answer, ret);
 }
 
 /*

@@ -127,8 +127,7 @@ static inline int teff__catalog_take_callback(teff__catalog *catalog, teff__call
 
 /* Who waits for an awaited call, or for a future: stands in the suspended frame. */
 typedef struct teff__await {
-    teff__waiter waiter;
-    teff__message *answer; /* an awaited call's; NULL: `code` says how it ended */
+    teff__waiter waiter; /* its `answer`: an awaited call's message, or NULL, and `code` says how it ended */
     int code;
 } teff__await;
 
@@ -148,7 +147,7 @@ TEFF__HOT_INLINE void teff__catalog_settle_in(teff__catalog *catalog, teff__stri
         return;
     }
     teff__await *await = callback->value;
-    await->answer = answer;
+    await->waiter.answer = answer;
     await->code = code;
     teff__worker_ready(&catalog->worker, &await->waiter);
 }

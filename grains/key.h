@@ -57,13 +57,15 @@ static inline uint64_t teff__key_word(const teff_key *key, unsigned index)
     return word;
 }
 
-/* Over all 48 bytes and without branches; kind and size are among them. */
+/* Over all 48 bytes; kind and size are among them. Written out: as a loop it would be made one of vectors, which is dear. */
 static inline bool teff__key_equal(const teff_key *a, const teff_key *b)
 {
-    uint64_t difference = 0;
-    for (unsigned i = 0; i < sizeof(*a) / 8; i++)
-        difference |= teff__key_word(a, i) ^ teff__key_word(b, i);
-    return difference == 0;
+    return teff__key_word(a, 0) == teff__key_word(b, 0) &&
+           teff__key_word(a, 1) == teff__key_word(b, 1) &&
+           teff__key_word(a, 2) == teff__key_word(b, 2) &&
+           teff__key_word(a, 3) == teff__key_word(b, 3) &&
+           teff__key_word(a, 4) == teff__key_word(b, 4) &&
+           teff__key_word(a, 5) == teff__key_word(b, 5);
 }
 
 __extension__ typedef unsigned __int128 teff__u128;

@@ -170,7 +170,7 @@ int teff_silo_spawn(teff_silo *silo, int worker, int (*run)(teff_task *task, voi
 /* Waits in a turn or task until the future is settled. */
 static int await_future(teff__catalog *catalog, teff__callback *callback)
 {
-    teff__await await = { .answer = NULL };
+    teff__await await;
     const int r = teff__worker_reserve(&catalog->worker);
     if (r != 0)
         return r;

@@ -26,11 +26,15 @@
 #include "runtime/thread.h"
 #include "runtime/timers.h"
 
+#include <string.h>
 #include <uv.h>
 
 typedef struct teff__worker teff__worker;
 
-/* Something to run. `run` NULL: the item is the waiter of a suspended fiber. */
+/*
+ * Something to run. `run` NULL: the item is the waiter of a suspended fiber. Behind every item stand two pointers to what
+ * a run of it touches first, as a waiter's fiber and answer, or the ends of an activation's mailbox: see prefetch.
+ */
 typedef struct teff__item {
     teff__link link;
     void (*run)(teff__worker *worker, struct teff__item *item);
@@ -40,6 +44,7 @@ typedef struct teff__item {
 typedef struct teff__waiter {
     teff__item item;
     teff__fiber *fiber;
+    void *answer; /* what it waits for; for the one that suspends to use */
 } teff__waiter;
 
 /* The parts that stand above the worker. None of these may suspend. */
@@ -156,17 +161,19 @@ static inline void teff__worker_push(teff__worker *worker, teff__item *item)
 }
 
 /*
- * With many callers nothing that an item needs is in the first-level cache when its turn comes. So while one runs, the
- * next one's first need is fetched (the word behind the item: the waiter's fiber, the activation's oldest mail), and the
- * item after that.
+ * With many callers nothing that an item needs is in the first-level cache when its turn comes. So while one runs, what
+ * the next one needs first is fetched, and the item after that.
  */
 static inline void teff__worker_prefetch(const teff__worker *worker)
 {
-    const teff__waiter *next = (const teff__waiter *)(const void *)worker->run_queue.head;
+    const teff__item *next = (const teff__item *)worker->run_queue.head;
     if (next == NULL)
         return;
-    __builtin_prefetch(next->fiber);
-    __builtin_prefetch(next->item.link.next);
+    void *needs[2];
+    memcpy(needs, next + 1, sizeof(needs));
+    __builtin_prefetch(needs[0]);
+    __builtin_prefetch(needs[1]);
+    __builtin_prefetch(next->link.next);
 }
 
 /*

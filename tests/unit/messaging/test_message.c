@@ -110,9 +110,9 @@ Test(message, a_text_that_fits_is_kept_whole)
 
 Test(message, a_text_is_cut_to_what_its_class_has_room_for)
 {
-    static const size_t lengths[] = { 127, 511, 1151 };
+    static const size_t lengths[] = { 127, 511, 2175 };
     static char text[4000];
-    static _Alignas(TEFF__CACHE_LINE) unsigned char place[1280 + 64];
+    static _Alignas(TEFF__CACHE_LINE) unsigned char place[2304 + 64];
     memset(text, 'x', sizeof(text) - 1);
     for (uint8_t size_class = 0; size_class < 3; size_class++) {
         const size_t bytes = teff__message_bytes(size_class);
