@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The 64-bit word by which an activation, or a route to one, is named: whose it is, slot and generation.
+ * The 64-bit word by which an activation, or a route to one, is named: whose it is, slot and
+ * generation.
  *
  *     63       56 55   54          28 27             0
  *     worker + 1  kind     slot          generation        0: none

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The shards. The top bits of a grain's hash choose the shard, its low ones the place in the shard's table.
+ * The shards. The top bits of a grain's hash choose the shard, its low ones the place in the
+ * shard's table.
  */
 #include "directory/directory.h"
 

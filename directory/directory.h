@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The grain directory of a silo: grain id → the one activation. It is the only judge of who activates.
+ * The grain directory of a silo: grain id → the one activation. It is the only judge of who
+ * activates.
  *
- * A registration is a record that stands in the activation itself; the directory links to it from register to unregister
- * and reads nothing else of the activation. It is split into shards by the grain's hash, each a table under a lock of
- * the lowest rank, under which nothing is called.
+ * A registration is a record that stands in the activation itself; the directory links to it from
+ * register to unregister and reads nothing else of the activation. It is split into shards by the
+ * grain's hash, each a table under a lock of the lowest rank, under which nothing is called.
  *
- * Threads: any; a registered record's address is guarded by its shard's lock, but for its own worker's reads.
+ * Threads: any; a registered record's address is guarded by its shard's lock, but for its own
+ * worker's reads.
  */
 #ifndef TEFF_DIRECTORY_DIRECTORY_H
 #define TEFF_DIRECTORY_DIRECTORY_H
@@ -30,7 +32,8 @@ TEFF__INTERNAL void teff__directory_init(teff__directory *directory, teff__memor
 TEFF__INTERNAL void teff__directory_finish(teff__directory *directory);
 
 /*
- * Inserts `record`, or finds the one that is there. *ret_address is the valid one's, either way. TEFF_ENOMEM.
+ * Inserts `record`, or finds the one that is there. *ret_address is the valid one's, either way.
+ * TEFF_ENOMEM.
  */
 TEFF__INTERNAL int teff__directory_register(teff__directory *directory, teff__grain_record *record,
                                             uint64_t *ret_address);

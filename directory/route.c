@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The route cache of a worker: a table by grain id, a slot map by name, and the hand of a clock for eviction.
+ * The route cache of a worker: a table by grain id, a slot map by name, and the hand of a clock for
+ * eviction.
  */
 #include "directory/route.h"
 
@@ -34,7 +35,9 @@ teff__route *teff__routes_find(teff__routes *routes, uint64_t hash, uint32_t typ
     return record != NULL ? teff__container_of(record, teff__route, record) : NULL;
 }
 
-/* Second chance: the first idle route that was not used since the hand came by. At most two rounds. */
+/*
+ * Second chance: the first idle route that was not used since the hand came by. At most two rounds.
+ */
 static void evict(teff__routes *routes)
 {
     for (uint32_t looked = 0; looked < 2 * routes->slots.made; looked++) {

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Routes: the ways from one worker to grains that live on others. An entry of the cache *is* the route.
+ * Routes: the ways from one worker to grains that live on others. An entry of the cache *is* the
+ * route.
  *
  *     bound ──► switching ──► bound        the grain was found to live elsewhere
  *
- * All messages of a worker to one grain take the grain's route, so that one sender's messages stay in order. When an
- * answer shows that the grain lives at another address than the route's, messages of ours may still be under way by the
- * old address. The route then sends a *probe* after them, which the workers pass on like any message, and keeps what is
- * sent meanwhile until the probe has come back with the address that it found.
+ * All messages of a worker to one grain take the grain's route, so that one sender's messages stay
+ * in order. When an answer shows that the grain lives at another address than the route's, messages
+ * of ours may still be under way by the old address. The route then sends a *probe* after them,
+ * which the workers pass on like any message, and keeps what is sent meanwhile until the probe has
+ * come back with the address that it found.
  *
- * A reference's `route` may name an entry of the cache by slot and generation: a hint that costs no look-up. A full cache
- * evicts by second chance.
+ * A reference's `route` may name an entry of the cache by slot and generation: a hint that costs no
+ * look-up. A full cache evicts by second chance.
  *
  * Threads: the worker's only.
  */
@@ -21,7 +23,8 @@
 #include "directory/table.h"
 #include "messaging/message.h"
 
-enum { TEFF__ROUTES_MAX = 1000000 }; /* entries for each worker: about 160 MB; as the field's reference */
+/* entries for each worker: about 160 MB; as the field's reference */
+enum { TEFF__ROUTES_MAX = 1000000 };
 
 typedef struct teff__route {
     teff__grain_record record; /* its address is the activation's */

@@ -67,7 +67,10 @@ void teff__table_remove(teff__table *table, const teff__grain_record *record)
     }
     for (uint32_t place = (hole + 1) & mask; table->entries[place].record != NULL;
          place = (place + 1) & mask) {
-        /* An entry may fill the hole when its own place is not between the hole and where it stands. */
+        /*
+         * An entry may fill the hole when its own place is not between the hole and where it
+         * stands.
+         */
         const uint32_t own = (uint32_t)table->entries[place].hash & mask;
         if (((place - own) & mask) >= ((place - hole) & mask)) {
             table->entries[hole] = table->entries[place];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table of grains: grain id → record, for the directory's shards and for the workers' route caches.
+ * A table of grains: grain id → record, for the directory's shards and for the workers' route
+ * caches.
  *
- * Records stand in the objects that they describe; the table links to them and frees nothing. Open addressing with
- * linear probing, at most 7/8 full, doubled when it would be more. An entry keeps the whole hash, so a probe touches a
- * record only where it very likely matches, and growing touches none. Removal shifts back: there are no tombstones, and
- * a table's age does not show.
+ * Records stand in the objects that they describe; the table links to them and frees nothing. Open
+ * addressing with linear probing, at most 7/8 full, doubled when it would be more. An entry keeps
+ * the whole hash, so a probe touches a record only where it very likely matches, and growing
+ * touches none. Removal shifts back: there are no tombstones, and a table's age does not show.
  *
  * Threads: one at a time.
  */
@@ -20,7 +21,7 @@
 
 typedef struct teff__grain_record {
     teff_key key;
-    uint32_t type;    /* the type's number in this silo */
+    uint32_t type; /* the type's number in this silo */
     uint32_t unused;
     uint64_t hash;    /* of type and key; fixed */
     uint64_t address; /* of the activation; see directory/address.h */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of an activation on its worker. Each run of it on the run queue does one thing: activate, serve one message,
- * or deactivate.
+ * The life of an activation on its worker. Each run of it on the run queue does one thing:
+ * activate, serve one message, or deactivate.
  */
 #include "grains/activate.h"
 
@@ -94,8 +94,9 @@ static void give_up(teff__catalog *catalog, teff__activation *activation, int co
 }
 
 /*
- * Mail was waiting: the same memory becomes the next activation, with another address, in one operation of the
- * directory. Mail that one activation after the other passes on without serving any of it is refused in the end.
+ * Mail was waiting: the same memory becomes the next activation, with another address, in one
+ * operation of the directory. Mail that one activation after the other passes on without serving
+ * any of it is refused in the end.
  */
 static void reactivate(teff__catalog *catalog, teff__activation *activation)
 {
@@ -106,7 +107,8 @@ static void reactivate(teff__catalog *catalog, teff__activation *activation)
         teff__message *message = (teff__message *)link;
         if (!activation->served && message->hops++ >= TEFF__MESSAGE_HOPS_MAX) {
             teff__catalog_reject(catalog, message, TEFF_EREJECTED,
-                                 "Forwarding failed: the grain deactivates before it serves a call");
+                                 "Forwarding failed: the grain deactivates "
+                                 "before it serves a call");
             continue;
         }
         teff__queue_push(&kept, link);
@@ -134,7 +136,10 @@ static void reactivate(teff__catalog *catalog, teff__activation *activation)
     schedule(catalog, activation);
 }
 
-/* The activation has no running turn: deactivates it if that is wanted, or lets its mail have the next run. */
+/*
+ * The activation has no running turn: deactivates it if that is wanted, or lets its mail have the
+ * next run.
+ */
 static void rest(teff__catalog *catalog, teff__activation *activation);
 
 static void activate(teff__catalog *catalog, teff__activation *activation)

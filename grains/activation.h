@@ -6,8 +6,8 @@
  *        ▲            └────── failed ──────────▲          │
  *        └────── mail was waiting: same memory, new address
  *
- * It is on the run queue (scheduled), or one of its turns runs or is suspended (busy), or neither; mail that arrives
- * schedules it in the last case only. One run serves one message.
+ * It is on the run queue (scheduled), or one of its turns runs or is suspended (busy), or neither;
+ * mail that arrives schedules it in the last case only. One run serves one message.
  *
  * Threads: its worker's only, except for the record, which the directory reads under its lock.
  */
@@ -34,14 +34,14 @@ typedef struct teff__activation {
     teff__grain_record record;
     const teff__type *type;
     uint32_t mail_count;
-    uint8_t state;  /* teff__activation_state */
-    uint8_t flags;  /* scheduled, busy */
-    uint8_t reason; /* why it is to be deactivated, the first one given; 0: it is not */
-    bool served;    /* it ran at least one request */
+    uint8_t state;            /* teff__activation_state */
+    uint8_t flags;            /* scheduled, busy */
+    uint8_t reason;           /* why it is to be deactivated, the first one given; 0: it is not */
+    bool served;              /* it ran at least one request */
     _Alignas(16) char data[]; /* the grain's own state */
 } teff__activation;
 
-_Static_assert(sizeof(teff__activation) == 128, "128 bytes and the state: what an idle grain costs most");
+_Static_assert(sizeof(teff__activation) == 128, "what an idle grain costs most");
 
 static inline size_t teff__activation_bytes(const teff__type *type)
 {

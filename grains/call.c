@@ -2,9 +2,9 @@
 /*
  * The awaited call and the one-way send.
  *
- * The awaited call of a turn or task is the path that everything else is measured by: take a message and a callback,
- * fill them in, put the request into the grain's mailbox, suspend; and when the answer has settled the callback, copy
- * the result out of the same message and give it back.
+ * The awaited call of a turn or task is the path that everything else is measured by: take a
+ * message and a callback, fill them in, put the request into the grain's mailbox, suspend; and when
+ * the answer has settled the callback, copy the result out of the same message and give it back.
  */
 #include "grains/call.h"
 
@@ -16,7 +16,8 @@
 static inline int check_call(const teff_caller *caller, const teff_ref *to,
                              const teff_interface *of, uint32_t number)
 {
-    const int r = teff__caller_check(caller); /* first: only the caller's thread may note an outcome */
+    /* first: only the caller's thread may note an outcome */
+    const int r = teff__caller_check(caller);
     if (TEFF__UNLIKELY(r == 0 && (to == NULL || of == NULL || number >= of->count)))
         return TEFF_EINVAL;
     return r;
@@ -55,9 +56,9 @@ static int unsent(teff__catalog *catalog, teff_caller *caller, const teff_ref *t
                   const teff_method *method, int code, teff__message *message)
 {
     if (message->correlation != 0)
-        (void)teff__stripe_settle(teff__registry_stripe(&catalog->exchange->registry,
-                                                        message->correlation),
-                                  message->correlation);
+        (void)teff__stripe_settle(
+            teff__registry_stripe(&catalog->exchange->registry, message->correlation),
+            message->correlation);
     teff__postbox_drop(&catalog->postbox, message);
     return teff__caller_fail(caller, code, false, method,
                              code == TEFF_EINVAL   ? teff__dispatch_reason(to)
@@ -93,8 +94,7 @@ static int call_from_worker(teff_caller *caller, teff_ref *to, const teff_interf
         return teff__caller_fail(caller, r, false, method, NULL);
     }
     teff__await await;
-    message->correlation =
-        teff__stripe_open(catalog->stripe, callback, &await, deadline_ns, flags);
+    message->correlation = teff__stripe_open(catalog->stripe, callback, &await, deadline_ns, flags);
     message->deadline_ns = deadline_ns;
     put_argument(message, method, argument);
     r = teff__catalog_send(catalog, to, message);
@@ -112,8 +112,9 @@ static int call_from_worker(teff_caller *caller, teff_ref *to, const teff_interf
 }
 
 /*
- * Fills in a client's request and posts it to the worker of the grain's hash, always: each of a client's messages to one
- * grain takes the same way, also when it comes by another reference, or after a call that timed out.
+ * Fills in a client's request and posts it to the worker of the grain's hash, always: each of a
+ * client's messages to one grain takes the same way, also when it comes by another reference, or
+ * after a call that timed out.
  */
 static void post_from_client(teff__client *client, const teff__grains *grains,
                              const teff__type *type, const teff_ref *to, teff__message *message)
@@ -137,9 +138,9 @@ static int prepare_from_client(teff__client *client, teff_ref *to, const teff_in
     const teff_method *method = &of->methods[number];
     int64_t deadline_ns;
     uint32_t flags;
-    const int r = teff__caller_deadline(&client->caller, method,
-                                        teff__clock_now_ns(&client->exchange->clock),
-                                        &grains->defaults, &deadline_ns, &flags);
+    const int r =
+        teff__caller_deadline(&client->caller, method, teff__clock_now_ns(&client->exchange->clock),
+                              &grains->defaults, &deadline_ns, &flags);
     if (r != 0)
         return teff__caller_fail(&client->caller, r, false, method, NULL);
     *ret_type = teff__dispatch_type(grains, to);

@@ -10,7 +10,10 @@
 #include "grains/catalog.h"
 #include "messaging/client.h"
 
-/* Whether this thread may use the caller: 0, TEFF_EINVALIDSTATE, or TEFF_EWOULDBLOCK for a client inside the silo. */
+/*
+ * Whether this thread may use the caller: 0, TEFF_EINVALIDSTATE, or TEFF_EWOULDBLOCK for a client
+ * inside the silo.
+ */
 static inline int teff__caller_check(const teff_caller *caller)
 {
     if (TEFF__UNLIKELY(caller->kind == TEFF__CALLER_CLIENT))

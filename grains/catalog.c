@@ -12,7 +12,10 @@
 
 #include "teff/status.h"
 
-/* Between two walks over a stripe. A timeout fires at most so much after its deadline, a pass aside. */
+/*
+ * Between two walks over a stripe. A timeout fires at most so much after its deadline, a pass
+ * aside.
+ */
 #define SWEEP_PERIOD_NS INT64_C(1000000)
 
 void teff__catalog_post_all(teff__catalog *catalog)
@@ -73,8 +76,8 @@ void teff__catalog_settle_slow(teff__catalog *catalog, teff__callback *callback,
 }
 
 /*
- * The result goes to where the argument was: that line the other core has had already and gives back, the one behind it
- * would be one more to fetch.
+ * The result goes to where the argument was: that line the other core has had already and gives
+ * back, the one behind it would be one more to fetch.
  */
 static void move_result(teff__message *message)
 {

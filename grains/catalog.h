@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The catalog: one worker's part of a silo, with the activations that it owns, its stripes of the callback registry, its
- * messages, and its routes to grains elsewhere.
+ * The catalog: one worker's part of a silo, with the activations that it owns, its stripes of the
+ * callback registry, its messages, and its routes to grains elsewhere.
  *
- * Everything that a worker does with a message begins here: mail from the inbox is delivered, requests find their
- * activation or the way to it, answers settle the callback that waits for them.
+ * Everything that a worker does with a message begins here: mail from the inbox is delivered,
+ * requests find their activation or the way to it, answers settle the callback that waits for them.
  *
  * Threads: its worker's, but for teff__grains, which is fixed once the silo has started.
  */
@@ -43,7 +43,10 @@ typedef struct teff__grains {
     int (*worker_start)(void *user, uint32_t worker, void **ret_context);
     void (*worker_stop)(void *user, void *context);
     void *user;
-    /* What a worker tells the silo: that it began, or could not; did what the phase of stop asked; ended. */
+    /*
+     * What a worker tells the silo: that it began, or could not; did what the phase of stop asked;
+     * ended.
+     */
     void (*worker_begun)(teff_silo *silo, int result);
     void (*phase_done)(teff_silo *silo);
     void (*worker_ended)(teff_silo *silo, bool begun);
@@ -70,18 +73,18 @@ struct teff__catalog {
     teff__routes routes;
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__outgoing *outgoing;
-    uint32_t suspended;      /* turns and tasks that wait */
-    uint32_t mailbox_max;    /* the silo's */
-    bool begun;              /* worker_start, if any, succeeded */
-    bool gate_closed;        /* stop: no new calls */
+    uint32_t suspended;   /* turns and tasks that wait */
+    uint32_t mailbox_max; /* the silo's */
+    bool begun;           /* worker_start, if any, succeeded */
+    bool gate_closed;     /* stop: no new calls */
     bool phase_acknowledged;
     teff__stop_phase phase;
-    int64_t sweep_after_ns;  /* no sweep before */
-    teff__ring sleepers;     /* teff_sleep's, of turns and tasks */
-    teff__ring tasks;        /* that have begun and not ended */
-    teff__ring blocks;       /* of teff_turn_alloc, of all turns */
-    void *context;           /* from worker_start */
-    uint64_t late;           /* statistic: answers that nobody waited for */
+    int64_t sweep_after_ns; /* no sweep before */
+    teff__ring sleepers;    /* teff_sleep's, of turns and tasks */
+    teff__ring tasks;       /* that have begun and not ended */
+    teff__ring blocks;      /* of teff_turn_alloc, of all turns */
+    void *context;          /* from worker_start */
+    uint64_t late;          /* statistic: answers that nobody waited for */
     teff__postbox postbox;
     teff__message control[TEFF__STOP_SETTLE + 1]; /* one for each phase of stop */
 };
@@ -102,8 +105,9 @@ extern TEFF__INTERNAL const teff__worker_ops teff__catalog_ops;
 TEFF__INTERNAL int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
                                       const teff__worker_options *options);
 /*
- * Drops what is left when the worker's thread has ended: mail, activations without a hook, what dropped turns and tasks
- * held. All catalogs drain before the first one finishes, since they hold each other's messages.
+ * Drops what is left when the worker's thread has ended: mail, activations without a hook, what
+ * dropped turns and tasks held. All catalogs drain before the first one finishes, since they hold
+ * each other's messages.
  */
 TEFF__INTERNAL void teff__catalog_drain(teff__catalog *catalog);
 TEFF__INTERNAL void teff__catalog_finish(teff__catalog *catalog);
@@ -113,7 +117,10 @@ TEFF__INTERNAL void teff__catalog_post_all(teff__catalog *catalog);
 TEFF__INTERNAL void teff__catalog_post(teff__catalog *catalog, uint32_t worker,
                                        teff__message *message);
 
-/* Goes on to another stripe of the worker's, where one is left with room. TEFF_EOVERLOADED, TEFF_ENOMEM. */
+/*
+ * Goes on to another stripe of the worker's, where one is left with room. TEFF_EOVERLOADED,
+ * TEFF_ENOMEM.
+ */
 TEFF__INTERNAL int teff__catalog_take_callback_slow(teff__catalog *catalog, int status,
                                                     teff__callback **ret);
 
@@ -127,7 +134,8 @@ static inline int teff__catalog_take_callback(teff__catalog *catalog, teff__call
 
 /* Who waits for an awaited call, or for a future: stands in the suspended frame. */
 typedef struct teff__await {
-    teff__waiter waiter; /* its `answer`: an awaited call's message, or NULL, and `code` says how it ended */
+    /* its `answer`: an awaited call's message, or NULL, and `code` says how it ended */
+    teff__waiter waiter;
     int code;
 } teff__await;
 
@@ -139,7 +147,7 @@ TEFF__INTERNAL void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff
 
 /* Ends a callback of this worker with an answer, which it takes, or with a code. */
 TEFF__HOT_INLINE void teff__catalog_settle_in(teff__catalog *catalog, teff__stripe *stripe,
-                                           uint64_t id, teff__message *answer, int code)
+                                              uint64_t id, teff__message *answer, int code)
 {
     teff__callback *callback = teff__stripe_settle(stripe, id);
     if (TEFF__UNLIKELY(callback == NULL || teff__callback_is_future(callback))) {
@@ -175,15 +183,19 @@ TEFF__INTERNAL void teff__catalog_reject(teff__catalog *catalog, teff__message *
                                          const char *text);
 
 /*
- * Sends a request on its way: delivers it, or posts it to the worker whose grain it is. Takes the message unless it
- * fails. Stores the route in *to. TEFF_EINVAL, TEFF_ENOMEM, TEFF_EOVERLOADED, TEFF_ELIMIT.
+ * Sends a request on its way: delivers it, or posts it to the worker whose grain it is. Takes the
+ * message unless it fails. Stores the route in *to. TEFF_EINVAL, TEFF_ENOMEM, TEFF_EOVERLOADED,
+ * TEFF_ELIMIT.
  */
 TEFF__INTERNAL int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to,
                                            teff__message *message);
 
-/* Puts a request into the mailbox. TEFF_EOVERLOADED where that is full; the message is then still the caller's. */
+/*
+ * Puts a request into the mailbox. TEFF_EOVERLOADED where that is full; the message is then still
+ * the caller's.
+ */
 TEFF__HOT_INLINE int teff__catalog_deliver(teff__catalog *catalog, teff__activation *activation,
-                                        teff__message *message)
+                                           teff__message *message)
 {
     if (TEFF__UNLIKELY(activation->mail_count >= catalog->mailbox_max))
         return TEFF_EOVERLOADED;
@@ -196,22 +208,25 @@ TEFF__HOT_INLINE int teff__catalog_deliver(teff__catalog *catalog, teff__activat
     return 0;
 }
 
-/* The activation that a reference's hint names, if it is this worker's and really the reference's grain. */
+/*
+ * The activation that a reference's hint names, if it is this worker's and really the reference's
+ * grain.
+ */
 TEFF__HOT_INLINE teff__activation *teff__catalog_hinted(const teff__catalog *catalog,
-                                                     const teff_ref *to)
+                                                        const teff_ref *to)
 {
     if (TEFF__UNLIKELY(teff__address_tag_of(to->route) != catalog->tag))
         return NULL;
-    teff__activation *activation =
-        teff__slotmap_get(&catalog->activations, teff__address_slot(to->route),
-                          teff__address_generation(to->route));
+    teff__activation *activation = teff__slotmap_get(
+        &catalog->activations, teff__address_slot(to->route), teff__address_generation(to->route));
     if (TEFF__UNLIKELY(activation == NULL || !teff__key_equal(&activation->record.key, &to->key) ||
                        to->type == NULL || !teff__type_is(activation->type, to->type)))
         return NULL;
     return activation;
 }
 
-TEFF__HOT_INLINE int teff__catalog_send(teff__catalog *catalog, teff_ref *to, teff__message *message)
+TEFF__HOT_INLINE int teff__catalog_send(teff__catalog *catalog, teff_ref *to,
+                                        teff__message *message)
 {
     teff__activation *activation = teff__catalog_hinted(catalog, to);
     if (TEFF__LIKELY(activation != NULL))

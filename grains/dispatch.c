@@ -2,10 +2,11 @@
 /*
  * Finding the way of a request.
  *
- * A sender without a valid hint asks its route cache, then the directory. A receiver whose activation is gone does the
- * same: a route, or another worker's address, forwards the request; none makes an activation here, where its sender
- * looked for it. Forwarding takes a route, too, since messages that are under way to another worker must not be
- * overtaken by later ones when the grain comes to live here meanwhile.
+ * A sender without a valid hint asks its route cache, then the directory. A receiver whose
+ * activation is gone does the same: a route, or another worker's address, forwards the request;
+ * none makes an activation here, where its sender looked for it. Forwarding takes a route, too,
+ * since messages that are under way to another worker must not be overtaken by later ones when the
+ * grain comes to live here meanwhile.
  */
 #include "grains/dispatch.h"
 
@@ -37,7 +38,8 @@ static void post_request(teff__catalog *catalog, teff__message *message, uint64_
 {
     message->address = address;
     message->flags &= (uint8_t)~TEFF__MESSAGE_HINT;
-    message->to.type = &type->def.name; /* the caller's own name may be gone before the message is */
+    /* the caller's own name may be gone before the message is */
+    message->to.type = &type->def.name;
     message->to.route = 0;
     message->to.key = *key;
     teff__catalog_post(catalog, teff__address_worker(address), message);
@@ -45,8 +47,7 @@ static void post_request(teff__catalog *catalog, teff__message *message, uint64_
 
 static void send_by_route(teff__catalog *catalog, teff__route *route, teff__message *message)
 {
-    const teff__type *type =
-        teff__types_by_id(&catalog->grains->types, route->record.type);
+    const teff__type *type = teff__types_by_id(&catalog->grains->types, route->record.type);
     route->used = true;
     if (TEFF__UNLIKELY(route->switching)) {
         message->to.type = &type->def.name;
@@ -57,7 +58,10 @@ static void send_by_route(teff__catalog *catalog, teff__route *route, teff__mess
     post_request(catalog, message, route->record.address, type, &route->record.key);
 }
 
-/* This worker's activation of that address, which the directory gave a moment ago: it may be gone only if it is not ours. */
+/*
+ * This worker's activation of that address, which the directory gave a moment ago: it may be gone
+ * only if it is not ours.
+ */
 static teff__activation *own_activation(const teff__catalog *catalog, uint64_t address)
 {
     return teff__address_tag_of(address) == catalog->tag
@@ -77,7 +81,10 @@ static int find_or_create(teff__catalog *catalog, const teff__type *type, const 
     return teff__activation_create(catalog, type, key, hash, &created, ret_address);
 }
 
-/* The route that a reference names, if it is one of this worker's and really leads to the reference's grain. */
+/*
+ * The route that a reference names, if it is one of this worker's and really leads to the
+ * reference's grain.
+ */
 static teff__route *hinted_route(teff__catalog *catalog, const teff_ref *to)
 {
     teff__route *route = teff__routes_get(&catalog->routes, to->route);
@@ -146,9 +153,10 @@ static void refuse(teff__catalog *catalog, teff__message *message, int code, con
 }
 
 /*
- * Forwards along a route, behind all that this worker sent or forwarded by it before. A route leads to where an
- * activation was when it was made, and no worker that has a route to a grain activates it: so routes never lead round in
- * a circle, and a message passes each worker once, unless routes are corrected while it is under way.
+ * Forwards along a route, behind all that this worker sent or forwarded by it before. A route leads
+ * to where an activation was when it was made, and no worker that has a route to a grain activates
+ * it: so routes never lead round in a circle, and a message passes each worker once, unless routes
+ * are corrected while it is under way.
  */
 static void forward(teff__catalog *catalog, teff__route *route, teff__message *message)
 {
@@ -181,7 +189,8 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
     else
         r = find_or_create(catalog, type, key, hash, &address);
     if (r != 0 || address == 0) {
-        refuse(catalog, message, r, r == TEFF_ENOMEM ? teff__no_instance : NULL); /* a probe makes no activation: it finds that there is none */
+        /* a probe makes no activation: it finds that there is none */
+        refuse(catalog, message, r, r == TEFF_ENOMEM ? teff__no_instance : NULL);
         return;
     }
     teff__activation *activation = own_activation(catalog, address);
@@ -208,7 +217,10 @@ void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message)
         arrived_astray(catalog, message);
 }
 
-/* Sends a probe after the messages that went by the route's old address, and keeps what is sent from now on. */
+/*
+ * Sends a probe after the messages that went by the route's old address, and keeps what is sent
+ * from now on.
+ */
 static void begin_switch(teff__catalog *catalog, teff__route *route)
 {
     teff__message *probe = teff__pool_take(&catalog->postbox.pools[0]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a request goes: to an activation of this worker, to one that is made for it, or along a route to another worker.
+ * Where a request goes: to an activation of this worker, to one that is made for it, or along a
+ * route to another worker.
  *
  * Threads: the worker's.
  */

@@ -57,7 +57,10 @@ static inline uint64_t teff__key_word(const teff_key *key, unsigned index)
     return word;
 }
 
-/* Over all 48 bytes; kind and size are among them. Written out: as a loop it would be made one of vectors, which is dear. */
+/*
+ * Over all 48 bytes; kind and size are among them. Written out: as a loop it would be made one of
+ * vectors, which is dear.
+ */
 static inline bool teff__key_equal(const teff_key *a, const teff_key *b)
 {
     return teff__key_word(a, 0) == teff__key_word(b, 0) &&

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker's part in stopping. The silo asks for one phase after the other, by a message to each worker, and for the next
- * when all have acknowledged:
+ * A worker's part in stopping. The silo asks for one phase after the other, by a message to each
+ * worker, and for the next when all have acknowledged:
  *
- *   drain        no new calls; ends when nothing runs and no turn is suspended, or the stop limit has passed
- *   deactivate   every activation serves its mail and is deactivated; ends when none is left, or a second later
- *   settle       what still waits is told TEFF_EUNAVAILABLE; ends when all have gone, or a second later
+ *   drain        no new calls; until nothing runs or is suspended, or the stop limit has passed
+ *   deactivate   every activation serves its mail and goes; until none is left, or a second later
+ *   settle       what still waits is told TEFF_EUNAVAILABLE; until all have gone, or a second later
  *
- * All that a worker posted before it acknowledged lies in the inboxes before the next phase's message does.
+ * All that a worker posted before it acknowledged lies in the inboxes before the next phase's
+ * message does.
  *
  * Threads: the worker's.
  */
@@ -18,7 +19,10 @@
 
 TEFF__INTERNAL void teff__stop_begin_phase(teff__catalog *catalog, teff__stop_phase phase);
 
-/* At the end of a pass in a phase: acknowledges it where it is done. False: the worker has nothing left to do. */
+/*
+ * At the end of a pass in a phase: acknowledges it where it is done. False: the worker has nothing
+ * left to do.
+ */
 TEFF__INTERNAL bool teff__stop_go_on(teff__catalog *catalog);
 
 /* When the phase ends at the latest; INT64_MAX: none, or acknowledged. */

@@ -2,8 +2,8 @@
 /*
  * Tasks and sleeping.
  *
- * A task is one allocation that begins with a message: posted to its worker, run from the run queue like any item, and
- * turned round into the response that settles its future.
+ * A task is one allocation that begins with a message: posted to its worker, run from the run queue
+ * like any item, and turned round into the response that settles its future.
  */
 #include "grains/task.h"
 
@@ -72,7 +72,10 @@ static teff__task *task_create(teff__exchange *exchange, int (*run)(teff_task *,
     return task;
 }
 
-/* Opens the future that the task will settle. *ret_sendable false: it is settled already, the silo stops. */
+/*
+ * Opens the future that the task will settle. *ret_sendable false: it is settled already, the silo
+ * stops.
+ */
 static int open_future(teff_caller *caller, uint64_t *ret_id, bool *ret_sendable)
 {
     if (caller->kind == TEFF__CALLER_CLIENT) {
@@ -105,7 +108,9 @@ static void drop_future(teff_caller *caller, const teff__registry *registry, uin
     (void)teff__future_take(registry, caller, id, &answer);
 }
 
-/* Which worker a task goes to that named none, or named `worker`; false: there is no such worker. */
+/*
+ * Which worker a task goes to that named none, or named `worker`; false: there is no such worker.
+ */
 static bool choose_worker(teff__grains *grains, int worker, uint32_t *ret)
 {
     const uint32_t count = grains->exchange->workers_count;
@@ -118,7 +123,10 @@ static bool choose_worker(teff__grains *grains, int worker, uint32_t *ret)
     return true;
 }
 
-/* Posts under the silo's lock: stop takes it before it speaks to the workers, so the task comes before stop does. */
+/*
+ * Posts under the silo's lock: stop takes it before it speaks to the workers, so the task comes
+ * before stop does.
+ */
 static int post_task(teff__exchange *exchange, uint32_t worker, teff__task *task)
 {
     teff__mutex_lock(&exchange->lock);

@@ -54,8 +54,8 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
     teff__value_clear(teff__message_value(message), method->ret_size);
     message->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
     activation->served = true;
-    const int code = table[message->method](&turn.caller, activation->data, (char *)message + argument,
-                                            teff__message_value(message));
+    const int code = table[message->method](
+        &turn.caller, activation->data, (char *)message + argument, teff__message_value(message));
     teff__turn_end(&turn);
     if (message->correlation == 0) {
         teff__postbox_drop(&catalog->postbox, message);
@@ -144,8 +144,7 @@ void *teff_turn_alloc(teff_turn *turn, size_t size)
     enum { HEADER = (sizeof(teff__turn_block) + 15) / 16 * 16 };
     if (!is_turn(turn) || size == 0 || size > SIZE_MAX - HEADER)
         return NULL;
-    teff__turn_block *block =
-        teff__memory_alloc(catalog_of(turn)->exchange->memory, HEADER + size);
+    teff__turn_block *block = teff__memory_alloc(catalog_of(turn)->exchange->memory, HEADER + size);
     if (block == NULL)
         return NULL;
     block->bytes = HEADER + size;

@@ -4,7 +4,8 @@
  *
  *     queued ─► running ◄─► suspended ─► ended
  *
- * Its structure stands in the frame of whoever runs it, and with it on a fiber where the turn suspends.
+ * Its structure stands in the frame of whoever runs it, and with it on a fiber where the turn
+ * suspends.
  *
  * Threads: its activation's worker.
  */
@@ -20,10 +21,10 @@ typedef struct teff__turn_block teff__turn_block;
 typedef struct teff__turn {
     teff_caller caller; /* first: the public pointer is this one */
     teff__activation *activation;
-    teff__turn_block *blocks;     /* of teff_turn_alloc, newest first */
-    int failed;                   /* the code that `text` and `origin` belong to; 0: none */
-    const teff_method *origin;    /* whose failure it was; with `failed` only */
-    char text[TEFF__TEXT_MAX];    /* not initialised */
+    teff__turn_block *blocks;  /* of teff_turn_alloc, newest first */
+    int failed;                /* the code that `text` and `origin` belong to; 0: none */
+    const teff_method *origin; /* whose failure it was; with `failed` only */
+    char text[TEFF__TEXT_MAX]; /* not initialised */
 } teff__turn;
 
 static inline void teff__turn_begin(teff__turn *turn, teff__catalog *catalog,

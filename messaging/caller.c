@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all callers have in common: the options of the next call, its deadline, and the outcome of the last one.
+ * What all callers have in common: the options of the next call, its deadline, and the outcome of
+ * the last one.
  */
 #include "messaging/caller.h"
 
@@ -19,8 +20,7 @@ teff_caller *teff_with(teff_caller *caller, const teff_call_options *options)
     if (caller == NULL)
         return NULL;
     teff_call_options known;
-    if (options == NULL ||
-        teff__sized_copy(&known, sizeof(known), sizeof(known), options) != 0 ||
+    if (options == NULL || teff__sized_copy(&known, sizeof(known), sizeof(known), options) != 0 ||
         known.timeout_ns < 0 || known.cancel != NULL) {
         caller->next = TEFF__NEXT_INVALID;
         return caller;

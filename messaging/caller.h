@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whoever may call: the part that turns, tasks and clients have in common, first in each of their structures.
+ * Whoever may call: the part that turns, tasks and clients have in common, first in each of their
+ * structures.
  *
  * Threads: the one that runs the caller.
  */
@@ -21,7 +22,8 @@ typedef enum teff__caller_kind {
 } teff__caller_kind;
 
 enum {
-    TEFF__TEXT_MAX = 256, /* of a failure, with its NUL: a line; what a message has room for may be less */
+    /* of a failure, with its NUL: a line; what a message has room for may be less */
+    TEFF__TEXT_MAX = 256,
 
     TEFF__NEXT_TIMEOUT = 1, /* what teff_with and teff_within ask of the next call */
     TEFF__NEXT_DETACHED = 2,
@@ -30,12 +32,13 @@ enum {
 
 struct teff_caller {
     uint8_t kind;
-    uint8_t next;            /* TEFF__NEXT_…: options that wait for the next call */
-    uint32_t futures;        /* the newest unclaimed future's slot + 1, or 0; a list through the slots' links */
-    int64_t next_timeout_ns; /* with TEFF__NEXT_TIMEOUT */
-    int64_t deadline_ns;     /* of the turn; INT64_MAX for tasks and clients */
-    void *home;              /* turn, task: the catalog of its worker; client: itself */
-    teff_outcome outcome;    /* complete where its code is not 0 */
+    uint8_t next; /* TEFF__NEXT_…: options that wait for the next call */
+    /* the newest unclaimed future's slot + 1, or 0; a list through the slots' links */
+    uint32_t futures;
+    int64_t next_timeout_ns;   /* with TEFF__NEXT_TIMEOUT */
+    int64_t deadline_ns;       /* of the turn; INT64_MAX for tasks and clients */
+    void *home;                /* turn, task: the catalog of its worker; client: itself */
+    teff_outcome outcome;      /* complete where its code is not 0 */
     char text[TEFF__TEXT_MAX]; /* of the outcome, where it came with an answer; not initialised */
 };
 
@@ -51,7 +54,10 @@ static inline void teff__caller_init(teff_caller *caller, teff__caller_kind kind
     caller->outcome.method = NULL;
 }
 
-/* Notes that the last call ended well; the rest of the outcome is filled in when somebody asks for it. */
+/*
+ * Notes that the last call ended well; the rest of the outcome is filled in when somebody asks for
+ * it.
+ */
 static inline int teff__caller_succeed(teff_caller *caller, const teff_method *method)
 {
     caller->outcome.code = 0;
@@ -59,7 +65,10 @@ static inline int teff__caller_succeed(teff_caller *caller, const teff_method *m
     return 0;
 }
 
-/* Notes how the last call failed and returns the code. `text` NULL: the status' own. Static, or caller->text. */
+/*
+ * Notes how the last call failed and returns the code. `text` NULL: the status' own. Static, or
+ * caller->text.
+ */
 TEFF__INTERNAL int teff__caller_fail(teff_caller *caller, int code, bool may_have_run,
                                      const teff_method *method, const char *text);
 
@@ -79,9 +88,10 @@ TEFF__INTERNAL int teff__caller_deadline_slow(teff_caller *caller, const teff_me
                                               int64_t *ret_deadline_ns, uint32_t *ret_flags);
 
 /*
- * The deadline of the caller's next call to `method`; uses up the options that waited for it. *ret_flags says whether it
- * is the silo's default. TEFF_EINVAL where the options were invalid. `now_ns` is a cached time: a timeout below 100 ms
- * that somebody asked for reads the clock instead.
+ * The deadline of the caller's next call to `method`; uses up the options that waited for it.
+ * *ret_flags says whether it is the silo's default. TEFF_EINVAL where the options were invalid.
+ * `now_ns` is a cached time: a timeout below 100 ms that somebody asked for reads the clock
+ * instead.
  */
 static inline int teff__caller_deadline(teff_caller *caller, const teff_method *method,
                                         int64_t now_ns, const teff__call_defaults *defaults,

@@ -8,7 +8,9 @@
 
 #include "teff/status.h"
 
-/* As many messages as a stripe has callbacks: a client has no more under way, one-way ones aside. */
+/*
+ * As many messages as a stripe has callbacks: a client has no more under way, one-way ones aside.
+ */
 enum { CLIENT_MESSAGES_MAX = TEFF__CALLBACKS_MAX };
 
 /* How often a spinning client looks at its done list between two looks at the clock. */
@@ -21,8 +23,7 @@ static int claim_stripe(teff__exchange *exchange, teff__client *client)
         if (stripe->owner != NULL)
             continue;
         if (exchange->postboxes[i - TEFF__STRIPES_WORKERS] == NULL) {
-            teff__postbox *postbox =
-                teff__memory_alloc_line(exchange->memory, sizeof(*postbox));
+            teff__postbox *postbox = teff__memory_alloc_line(exchange->memory, sizeof(*postbox));
             if (postbox == NULL)
                 return TEFF_ENOMEM;
             teff__postbox_init(postbox, exchange->memory, CLIENT_MESSAGES_MAX);
@@ -71,7 +72,10 @@ static void set_awake(teff__client *client, bool awake)
     client->awake = awake;
 }
 
-/* Takes a callback that was handed over off the done list: frees its slot, or keeps it until its future is claimed. */
+/*
+ * Takes a callback that was handed over off the done list: frees its slot, or keeps it until its
+ * future is claimed.
+ */
 static void receive(teff__client *client, teff__callback *callback)
 {
     const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
@@ -104,16 +108,15 @@ int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags,
     teff__callback *callback = teff__stripe_take(client->stripe, &r);
     if (callback == NULL)
         return r;
-    *ret_sendable =
-        teff__stripe_open_shared(client->stripe, callback, deadline_ns, flags, ret_id);
+    *ret_sendable = teff__stripe_open_shared(client->stripe, callback, deadline_ns, flags, ret_id);
     if (!*ret_sendable) /* … unless stop's sweep did so first */
         (void)teff__stripe_claim(client->stripe, *ret_id, NULL, TEFF_EUNAVAILABLE);
     return 0;
 }
 
 /*
- * Waits until something is handed over or `deadline_ns` has come, or, with `awake`, the gate is closed; returns early for
- * no reason, too.
+ * Waits until something is handed over or `deadline_ns` has come, or, with `awake`, the gate is
+ * closed; returns early for no reason, too.
  */
 static void wait_done(teff__client *client, int64_t deadline_ns, bool awake)
 {
@@ -143,15 +146,16 @@ static void wait_done(teff__client *client, int64_t deadline_ns, bool awake)
     teff__atomic_u32_store_relaxed(&stripe->sleeping, 0);
 }
 
-/* Waits until the callback's slot was handed over, or was before; ends it itself at its deadline. */
+/*
+ * Waits until the callback's slot was handed over, or was before; ends it itself at its deadline.
+ */
 static void wait_slot(teff__client *client, uint64_t id)
 {
     teff__stripe *stripe = client->stripe;
     const uint32_t slot = (uint32_t)id & (TEFF__CALLBACKS_MAX - 1);
     while (!receive_all(client, slot)) {
         const int64_t deadline_ns = teff__atomic_i64_load_relaxed(&stripe->deadlines[slot]);
-        if (deadline_ns != INT64_MAX &&
-            teff__clock_now_ns(&client->exchange->clock) >= deadline_ns)
+        if (deadline_ns != INT64_MAX && teff__clock_now_ns(&client->exchange->clock) >= deadline_ns)
             (void)teff__stripe_claim(stripe, id, NULL, TEFF_ETIMEDOUT);
         else
             wait_done(client, deadline_ns, false);
@@ -175,8 +179,7 @@ int teff__client_wait(teff__client *client, uint64_t id, teff__message **ret_ans
 
 void teff__client_settled(teff__client *client, uint64_t id)
 {
-    const uint64_t word =
-        teff__atomic_u64_load_relaxed(&teff__stripe_at(client->stripe, id)->word);
+    const uint64_t word = teff__atomic_u64_load_relaxed(&teff__stripe_at(client->stripe, id)->word);
     if ((word & TEFF__CALLBACK_STATE) != TEFF__CALLBACK_SETTLED)
         wait_slot(client, id);
 }

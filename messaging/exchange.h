@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the senders and receivers of one silo share: memory, clock, the callback registry, and the workers' inboxes.
+ * What the senders and receivers of one silo share: memory, clock, the callback registry, and the
+ * workers' inboxes.
  *
  * Threads: fixed once the silo has started, but for what the parts themselves allow.
  */
@@ -21,12 +22,15 @@ typedef struct teff__exchange {
     teff__spinners spinners;
     teff__worker **workers;
     uint32_t workers_count;
-    teff__postbox *postboxes[TEFF__STRIPES - TEFF__STRIPES_WORKERS]; /* of clients' stripes, made on first use */
+    /* of clients' stripes, made on first use */
+    teff__postbox *postboxes[TEFF__STRIPES - TEFF__STRIPES_WORKERS];
     teff__mutex lock;       /* the silo's: state, clients */
     uint32_t clients_count; /* guarded by lock */
     bool admits;            /* new clients; guarded by lock */
-    /* Simulated: runs what is runnable on the calling thread; when nothing is, moves the clock to what is due next, but
-     * not past `until_ns`. False: nothing ran, and the clock is there. */
+    /*
+     * Simulated: runs what is runnable on the calling thread; when nothing is, moves the clock to
+     * what is due next, but not past `until_ns`. False: nothing ran, and the clock is there.
+     */
     bool (*step)(teff_silo *silo, int64_t until_ns);
 } teff__exchange;
 

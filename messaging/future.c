@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The list of a caller's unclaimed futures: doubly linked by the low 24 bits of their ids, plus one.
+ * The list of a caller's unclaimed futures: doubly linked by the low 24 bits of their ids, plus
+ * one.
  */
 #include "messaging/future.h"
 
@@ -14,7 +15,10 @@ static teff__callback *linked(const teff__registry *registry, uint32_t link)
     return teff__stripe_at(teff__registry_stripe(registry, link - 1), link - 1);
 }
 
-/* Tells a claim by the wrong caller from one by the right: pointers that are shifted cannot meet within 64 GiB. */
+/*
+ * Tells a claim by the wrong caller from one by the right: pointers that are shifted cannot meet
+ * within 64 GiB.
+ */
 static uint32_t tag(const teff_caller *caller)
 {
     return (uint32_t)((uintptr_t)caller >> 4);
@@ -40,8 +44,9 @@ teff__callback *teff__future_find(const teff__registry *registry, const teff_cal
     if ((id & (TEFF__CALLBACKS_MAX - 1)) >= teff__atomic_u32_load_acquire(&stripe->made))
         return NULL;
     /* First whose it is: the slots of another thread's stripe are not this caller's to read. */
-    if (caller->kind == TEFF__CALLER_CLIENT ? stripe->owner != caller
-                                            : stripe->worker != ((teff__worker *)caller->home)->index)
+    if (caller->kind == TEFF__CALLER_CLIENT
+            ? stripe->owner != caller
+            : stripe->worker != ((teff__worker *)caller->home)->index)
         return NULL;
     teff__callback *callback = teff__stripe_at(stripe, id);
     const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);

@@ -2,8 +2,8 @@
 /*
  * Futures: callbacks whose result stays in its slot until the caller claims it.
  *
- * A caller's unclaimed futures are linked through their slots, by the 24 bits of the id that do not change, so that a
- * turn that ends can cancel what it left behind.
+ * A caller's unclaimed futures are linked through their slots, by the 24 bits of the id that do not
+ * change, so that a turn that ends can cancel what it left behind.
  *
  * Threads: the owner of the stripe, which is the one that runs the caller.
  */
@@ -17,7 +17,10 @@
 TEFF__INTERNAL void teff__future_add(const teff__registry *registry, teff_caller *caller,
                                      uint64_t id);
 
-/* The callback of a future of `caller` that was not claimed yet; NULL: another's, claimed before, or made up. */
+/*
+ * The callback of a future of `caller` that was not claimed yet; NULL: another's, claimed before,
+ * or made up.
+ */
 TEFF__INTERNAL teff__callback *teff__future_find(const teff__registry *registry,
                                                  const teff_caller *caller, uint64_t id);
 

@@ -2,8 +2,8 @@
 /*
  * Messages: where they come from and go back to.
  *
- * A foreign message costs its dropper a shared write, so droppers collect a chain for one home and push it whole, once a
- * pass or when another home's turn comes.
+ * A foreign message costs its dropper a shared write, so droppers collect a chain for one home and
+ * push it whole, once a pass or when another home's turn comes.
  */
 #include "messaging/message.h"
 

@@ -3,12 +3,13 @@
  * A message: a header of one cache line, the grain it is for (when it travels), and a body.
  *
  *   line 0      header
- *   line 1      the reference: filled in only when the message leaves its worker, or comes from a client
- *   body        the path of waiting turns (empty today) │ argument │ result      each part aligned to 16 bytes
+ *   line 1      the reference: filled in only when the message leaves its sender's worker
+ *   body        path of waiting turns (empty today) │ argument │ result: each aligned to 16 bytes
  *
- * A message belongs to whoever holds it: an inbox, a mailbox, a turn, a settled callback, a caller that takes its result.
- * The response is the request's own memory, turned round, so answering needs none. Who drops a message gives it back to
- * its home pool: directly where that pool is its own, else in chains.
+ * A message belongs to whoever holds it: an inbox, a mailbox, a turn, a settled callback, a caller
+ * that takes its result. The response is the request's own memory, turned round, so answering needs
+ * none. Who drops a message gives it back to its home pool: directly where that pool is its own,
+ * else in chains.
  *
  * Threads: one holder at a time; inboxes hand over.
  */
@@ -26,8 +27,9 @@
 typedef enum teff__message_kind {
     TEFF__MESSAGE_REQUEST,
     TEFF__MESSAGE_RESPONSE,
-    TEFF__MESSAGE_SPAWN,  /* a task to begin */
-    TEFF__MESSAGE_PROBE,  /* follows a route's messages to see where they end; see directory/route.h */
+    TEFF__MESSAGE_SPAWN, /* a task to begin */
+    /* follows a route's messages to see where they end; see directory/route.h */
+    TEFF__MESSAGE_PROBE,
     TEFF__MESSAGE_PROBED, /* its answer, to the worker that sent it */
     TEFF__MESSAGE_CONTROL /* the silo speaks to one of its workers; never dropped */
 } teff__message_kind;
@@ -35,13 +37,17 @@ typedef enum teff__message_kind {
 enum {
     TEFF__MESSAGE_MAY_HAVE_RUN = 1, /* a turn was given the request */
     TEFF__MESSAGE_TEXT = 2,         /* the body is the text of a failure */
-    TEFF__MESSAGE_HINT = 4,         /* the address is a reference's: nothing vouches for it but the grain's id */
+    /* the address is a reference's: nothing vouches for it but the grain's id */
+    TEFF__MESSAGE_HINT = 4,
 
     TEFF__MESSAGE_CLASSES = 3,
-    TEFF__MESSAGE_HEAP = 3, /* the class of a message that begins an object of its own, allocated by itself */
+    /* the class of a message that begins an object of its own, allocated by itself */
+    TEFF__MESSAGE_HEAP = 3,
     TEFF__MESSAGE_HEADER = 128,
-    /* All of a class's bytes: small enough for 100 in the first-level cache; what most values need; the largest values
-     * with a full path (2 x 1024 + 16 x 8). */
+    /*
+     * All of a class's bytes: small enough for 100 in the first-level cache; what most values need;
+     * the largest values with a full path (2 x 1024 + 16 x 8).
+     */
     TEFF__MESSAGE_SMALL = 256,
     TEFF__MESSAGE_MEDIUM = 640,
     TEFF__MESSAGE_LARGE = 2304,
@@ -50,20 +56,23 @@ enum {
 };
 
 typedef struct teff__message {
-    teff__link link;          /* of whatever holds it */
-    uint64_t correlation;     /* 0: nobody waits for an answer */
-    teff__pool *home;         /* NULL: of the class HEAP */
+    teff__link link;      /* of whatever holds it */
+    uint64_t correlation; /* 0: nobody waits for an answer */
+    teff__pool *home;     /* NULL: of the class HEAP */
     union {
         const teff_interface *of;  /* request */
         const teff_method *origin; /* response that failed: whose failure it was, or NULL */
         size_t heap_bytes;         /* class HEAP: of the whole object */
     };
-    int64_t deadline_ns;      /* INT64_MAX: never expires */
-    uint64_t address;         /* request: the activation it is meant for, or 0; response: the one that answers */
+    int64_t deadline_ns; /* INT64_MAX: never expires */
+    /* request: the activation it is meant for, or 0; response: the one that answers */
+    uint64_t address;
     uint16_t method;
-    uint16_t value; /* where the argument, or in a response the result, begins: from the start of the message */
-    uint8_t hops;              /* how often it was forwarded */
-    uint8_t path_count;        /* ids of turns at the start of the body; none until deadlocks are detected */
+    /* where the argument, or in a response the result, begins: from the start of the message */
+    uint16_t value;
+    uint8_t hops; /* how often it was forwarded */
+    /* ids of turns at the start of the body; none until deadlocks are detected */
+    uint8_t path_count;
     uint8_t kind, flags, size_class, unused[3];
     int32_t code; /* response */
     teff_ref to;
@@ -106,8 +115,8 @@ static inline void *teff__message_value(const teff__message *message)
 }
 
 /*
- * Copies a value. Most have a few words, too few for a call of memcpy, and a loop would cost more than the moves: the bits
- * of the size say what to move.
+ * Copies a value. Most have a few words, too few for a call of memcpy, and a loop would cost more
+ * than the moves: the bits of the size say what to move.
  */
 static inline void teff__value_copy(void *restrict to, const void *restrict from, size_t size)
 {
@@ -152,7 +161,10 @@ static inline void teff__value_clear(void *to, size_t size)
         memset(t, 0, 16);
 }
 
-/* A sender's pools, and the foreign messages that it holds back to return them in chains. Threads: the owner. */
+/*
+ * A sender's pools, and the foreign messages that it holds back to return them in chains. Threads:
+ * the owner.
+ */
 typedef struct teff__postbox {
     teff__pool pools[TEFF__MESSAGE_CLASSES];
     teff__pool_link *returns_first, *returns_last; /* all of one home */

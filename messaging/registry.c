@@ -2,8 +2,9 @@
 /*
  * Stripes: growing, publishing behind the gate, claiming, and handing over.
  *
- * A stripe reserves address space for all the slots it may ever have when its first one is made, and a page of it is
- * paid for when it is touched. So slots never move, deadlines are one array, and whoever holds a late id may always look.
+ * A stripe reserves address space for all the slots it may ever have when its first one is made,
+ * and a page of it is paid for when it is touched. So slots never move, deadlines are one array,
+ * and whoever holds a late id may always look.
  */
 #include "messaging/registry.h"
 
@@ -14,8 +15,7 @@ int teff__registry_init(teff__registry *registry, teff__memory *memory, uint32_t
 {
     teff_assert(workers >= 1 && workers <= TEFF__STRIPES_WORKERS);
     registry->memory = memory;
-    registry->stripes =
-        teff__memory_alloc_line(memory, TEFF__STRIPES * sizeof(*registry->stripes));
+    registry->stripes = teff__memory_alloc_line(memory, TEFF__STRIPES * sizeof(*registry->stripes));
     if (registry->stripes == NULL)
         return TEFF_ENOMEM;
     for (uint32_t i = 0; i < TEFF__STRIPES; i++) {
@@ -51,7 +51,9 @@ void teff__registry_finish(teff__registry *registry)
 uint64_t teff__registry_open_count(const teff__registry *registry)
 {
     uint64_t opened = 0, closed = 0;
-    /* Closed first: a call that opens and closes in between is then missed, not counted negative. */
+    /*
+     * Closed first: a call that opens and closes in between is then missed, not counted negative.
+     */
     for (uint32_t i = 0; i < TEFF__STRIPES; i++)
         closed += teff__atomic_u64_load_acquire(&registry->stripes[i].closed);
     for (uint32_t i = 0; i < TEFF__STRIPES; i++)
@@ -91,11 +93,14 @@ bool teff__stripe_open_shared(teff__stripe *stripe, teff__callback *callback, in
     const uint64_t generation = teff__stripe_prepare(stripe, callback, slot, NULL, deadline_ns);
     const uint64_t word = generation << TEFF__CALLBACK_SHIFT | flags | TEFF__CALLBACK_OPEN;
     *ret_id = teff__stripe_id(stripe, slot, generation);
-    teff__atomic_u64_store_seq_cst(&callback->word, word); /* the gate: mine … */
+    teff__atomic_u64_store_seq_cst(&callback->word, word);    /* the gate: mine … */
     return teff__atomic_u32_load_seq_cst(&stripe->gate) == 0; /* … then yours */
 }
 
-/* After a seq_cst store that the client looks for. Pairs with its going to sleep: set mine, look at yours. */
+/*
+ * After a seq_cst store that the client looks for. Pairs with its going to sleep: set mine, look at
+ * yours.
+ */
 static void wake(teff__stripe *stripe)
 {
     if (teff__atomic_u32_load_seq_cst(&stripe->sleeping) != 0 &&
@@ -120,8 +125,7 @@ bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int cod
         if (!teff__callback_is_open(word, id))
             return false;
     } while (!teff__atomic_u64_cas_acq_rel(
-        &callback->word, &word,
-        (word & ~(uint64_t)TEFF__CALLBACK_STATE) | TEFF__CALLBACK_CLAIMED));
+        &callback->word, &word, (word & ~(uint64_t)TEFF__CALLBACK_STATE) | TEFF__CALLBACK_CLAIMED));
     callback->value = answer;
     callback->code = code;
     teff__atomic_i64_store_relaxed(&stripe->deadlines[id & (TEFF__CALLBACKS_MAX - 1)], INT64_MAX);

@@ -2,22 +2,25 @@
 /*
  * The callback registry: every call that waits for an answer, in a slot of a stripe.
  *
- * A stripe belongs to one owner: a worker (which owns several) or a client. Only the owner opens callbacks and frees
- * their slots. A worker's callbacks are settled by the worker alone, whatever brings the end: one thread sees response,
- * timeout, cancellation and stop of a call. A client's are settled by whoever comes first, with one compare-and-swap to
- * *claimed*; the winner hands the slot to the client through the stripe's done list, and every loser is silent.
+ * A stripe belongs to one owner: a worker (which owns several) or a client. Only the owner opens
+ * callbacks and frees their slots. A worker's callbacks are settled by the worker alone, whatever
+ * brings the end: one thread sees response, timeout, cancellation and stop of a call. A client's
+ * are settled by whoever comes first, with one compare-and-swap to *claimed*; the winner hands the
+ * slot to the client through the stripe's done list, and every loser is silent.
  *
  *     free ─► open ─► free                  a worker's awaited call
  *              ├────► settled ─► free       a future, until it is claimed
- *              └────► claimed ─► settled | free      a client's: claimed by the winner, the rest by the client
+ *              └────► claimed ─► free | settled ─► free     a client's: claimed by the winner
  *
- * The correlation id names stripe, slot (24 bits together) and generation (40 bits: 18 hours of one slot at 60 ns), so
- * finding a callback is an index, and a late or forged id fails one comparison. A slot whose generation is exhausted
- * is retired. Deadlines lie in one array per stripe, INT64_MAX where nothing is open.
+ * The correlation id names stripe, slot (24 bits together) and generation (40 bits: 18 hours of one
+ * slot at 60 ns), so finding a callback is an index, and a late or forged id fails one comparison.
+ * A slot whose generation is exhausted is retired. Deadlines lie in one array per stripe, INT64_MAX
+ * where nothing is open.
  *
- * The gate of a client's stripe. The client publishes the slot and then looks at the gate; stop closes the gate and then
- * reads the slots. Both sides "set mine, then look at yours": all four accesses, and those of `made`, are seq_cst.
- * Acquire and release would let both miss each other. A worker's gate is a plain flag of its own.
+ * The gate of a client's stripe. The client publishes the slot and then looks at the gate; stop
+ * closes the gate and then reads the slots. Both sides "set mine, then look at yours": all four
+ * accesses, and those of `made`, are seq_cst. Acquire and release would let both miss each other. A
+ * worker's gate is a plain flag of its own.
  *
  * Threads:
  *   open, free, take_done     the owner
@@ -33,7 +36,8 @@
 #include <stddef.h>
 
 enum {
-    TEFF__STRIPES = 128, /* a power of two; workers share the first half, clients have one each of the second */
+    /* a power of two; workers share the first half, clients have one each of the second */
+    TEFF__STRIPES = 128,
     TEFF__STRIPES_WORKERS = TEFF__STRIPES / 2,
     TEFF__STRIPE_BITS = 7,
     TEFF__CALLBACK_BITS = 24 - TEFF__STRIPE_BITS, /* of the slot within its stripe */
@@ -60,18 +64,24 @@ enum {
 
 typedef struct teff__callback {
     teff__atomic_u64 word; /* generation, flags, state: owner; claimers of a client's */
-    void *value;           /* open: who waits, or NULL; claimed and settled: the answer, or NULL. Owner; the claimer */
-    uint32_t next;         /* free: the next free slot + 1; a future: its caller's next one + 1. Owner */
-    uint32_t previous;     /* a future: its caller's previous one + 1. Owner */
-    uint32_t done;         /* a client's, claimed: the next one of the done list + 1. The claimer.
+    /* open: who waits, or NULL; claimed and settled: the answer, or NULL. Owner; the claimer */
+    void *value;
+    /* free: the next free slot + 1; a future: its caller's next one + 1. Owner */
+    uint32_t next;
+    uint32_t previous; /* a future: its caller's previous one + 1. Owner */
+    uint32_t done;     /* a client's, claimed: the next one of the done list + 1. The claimer.
                               A worker's future: tells its caller. Owner */
-    int32_t code;          /* claimed and settled: how it ended, where there is no answer. Owner; the claimer */
+    /* claimed and settled: how it ended, where there is no answer. Owner; the claimer */
+    int32_t code;
 } teff__callback;
 
 _Static_assert(sizeof(teff__callback) == 32, "two callbacks share a cache line");
 
 typedef struct teff__stripe {
-    /* The line of opening and settling: owner only, but for `made` and `opened`, which anybody may read. */
+    /*
+     * The line of opening and settling: owner only, but for `made` and `opened`, which anybody may
+     * read.
+     */
     _Alignas(TEFF__CACHE_LINE) teff__callback *callbacks;
     teff__atomic_i64 *deadlines; /* owner; whoever sweeps */
     uint32_t free;               /* the first free slot + 1, or 0 */
@@ -84,10 +94,13 @@ typedef struct teff__stripe {
     teff__memory *memory;
     void *owner; /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
     _Alignas(TEFF__CACHE_LINE) teff__atomic_u64 closed; /* whoever settles */
-    teff__atomic_u64 late;                              /* statistic: answers that nobody waited for */
-    teff__atomic_u32 gate;                              /* 1: closed; stop; owner */
-    _Alignas(TEFF__CACHE_LINE) teff__atomic_u32 done;   /* claimed slots for the client, a stack; claimers; owner */
-    teff__atomic_u32 sleeping;                          /* the word that a client sleeps on; owner; claimers */
+    /* statistic: answers that nobody waited for */
+    teff__atomic_u64 late;
+    teff__atomic_u32 gate; /* 1: closed; stop; owner */
+    /* claimed slots for the client, a stack; claimers; owner */
+    _Alignas(TEFF__CACHE_LINE) teff__atomic_u32 done;
+    /* the word that a client sleeps on; owner; claimers */
+    teff__atomic_u32 sleeping;
 } teff__stripe;
 
 #define TEFF__NO_WORKER UINT32_MAX
@@ -101,7 +114,10 @@ TEFF__INTERNAL int teff__registry_init(teff__registry *registry, teff__memory *m
                                        uint32_t workers);
 TEFF__INTERNAL void teff__registry_finish(teff__registry *registry);
 
-/* Callbacks opened and not yet settled, in all stripes: exact when nothing moves, a statistic otherwise. */
+/*
+ * Callbacks opened and not yet settled, in all stripes: exact when nothing moves, a statistic
+ * otherwise.
+ */
 TEFF__INTERNAL uint64_t teff__registry_open_count(const teff__registry *registry);
 
 static inline teff__stripe *teff__registry_stripe(const teff__registry *registry, uint64_t id)
@@ -114,7 +130,8 @@ static inline teff__callback *teff__stripe_at(const teff__stripe *stripe, uint64
     return &stripe->callbacks[id & (TEFF__CALLBACKS_MAX - 1)];
 }
 
-static inline uint32_t teff__stripe_index(const teff__stripe *stripe, const teff__callback *callback)
+static inline uint32_t teff__stripe_index(const teff__stripe *stripe,
+                                          const teff__callback *callback)
 {
     return (uint32_t)(callback - stripe->callbacks);
 }
@@ -155,8 +172,7 @@ static inline uint64_t teff__stripe_open_id(const teff__stripe *stripe, uint32_t
 {
     const teff__callback *callback = &stripe->callbacks[slot];
     return teff__stripe_id(stripe, slot,
-                           teff__atomic_u64_load_relaxed(&callback->word) >>
-                               TEFF__CALLBACK_SHIFT);
+                           teff__atomic_u64_load_relaxed(&callback->word) >> TEFF__CALLBACK_SHIFT);
 }
 
 /* Opens a callback of a worker's stripe in a slot that was taken. Returns its id. */
@@ -170,7 +186,10 @@ static inline uint64_t teff__stripe_open(teff__stripe *stripe, teff__callback *c
     return teff__stripe_id(stripe, slot, generation);
 }
 
-/* The same for a client's stripe. False: the gate is closed, and the callback is free again unless a sweep claimed it. */
+/*
+ * The same for a client's stripe. False: the gate is closed; the callback is open all the same, for
+ * its opener to claim unless a sweep did.
+ */
 TEFF__INTERNAL bool teff__stripe_open_shared(teff__stripe *stripe, teff__callback *callback,
                                              int64_t deadline_ns, uint32_t flags, uint64_t *ret_id);
 
@@ -186,7 +205,10 @@ static inline bool teff__callback_is_future(const teff__callback *callback)
     return (teff__atomic_u64_load_relaxed(&callback->word) & TEFF__CALLBACK_FUTURE) != 0;
 }
 
-/* Gives a slot back. Its word keeps the generation, the state becomes free; an exhausted one is retired. */
+/*
+ * Gives a slot back. Its word keeps the generation, the state becomes free; an exhausted one is
+ * retired.
+ */
 static inline void teff__stripe_free(teff__stripe *stripe, teff__callback *callback)
 {
     const uint64_t generation =
@@ -200,8 +222,9 @@ static inline void teff__stripe_free(teff__stripe *stripe, teff__callback *callb
 }
 
 /*
- * Ends an open callback of a worker's stripe. An awaited one's slot is free afterwards; its `value` still names who
- * waited. A future is *settled*: the caller stores answer and code in it. NULL: not open (late, forged, ended before).
+ * Ends an open callback of a worker's stripe. An awaited one's slot is free afterwards; its `value`
+ * still names who waited. A future is *settled*: the caller stores answer and code in it. NULL: not
+ * open (late, forged, ended before).
  */
 static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t id)
 {
@@ -217,28 +240,31 @@ static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t
     if (TEFF__LIKELY((word & TEFF__CALLBACK_FUTURE) == 0))
         teff__stripe_free(stripe, callback);
     else
-        teff__atomic_u64_store_relaxed(&callback->word,
-                                       (word & ~(uint64_t)TEFF__CALLBACK_STATE) |
-                                           TEFF__CALLBACK_SETTLED);
+        teff__atomic_u64_store_relaxed(&callback->word, (word & ~(uint64_t)TEFF__CALLBACK_STATE) |
+                                                            TEFF__CALLBACK_SETTLED);
     return callback;
 }
 
 /*
- * Ends an open callback of a client's stripe and hands it over with its answer, or with a code. False: another end won,
- * and the answer is still the caller's to drop.
+ * Ends an open callback of a client's stripe and hands it over with its answer, or with a code.
+ * False: another end won, and the answer is still the caller's to drop.
  */
 TEFF__INTERNAL bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code);
 
-/* The owner takes the next handed-over callback off a chain that take_done gave; NULL at its end. */
+/*
+ * The owner takes the next handed-over callback off a chain that take_done gave; NULL at its end.
+ */
 TEFF__INTERNAL uint32_t teff__stripe_take_done(teff__stripe *stripe);
 
 /*
- * Closes a client's gate: whoever opens after this sees it, and whoever did not see it is seen by a sweep after this.
- * Wakes the client where it sleeps.
+ * Closes a client's gate: whoever opens after this sees it, and whoever did not see it is seen by a
+ * sweep after this. Wakes the client where it sleeps.
  */
 TEFF__INTERNAL void teff__stripe_close_gate(teff__stripe *stripe);
 
-/* Ends every open callback of a client's stripe with `code`. Any thread, after the gate was closed. */
+/*
+ * Ends every open callback of a client's stripe with `code`. Any thread, after the gate was closed.
+ */
 TEFF__INTERNAL void teff__stripe_claim_all(teff__stripe *stripe, int code);
 
 #endif

@@ -10,7 +10,10 @@
 
 #define TEFF__LIKELY(x)   __builtin_expect(!!(x), 1)
 #define TEFF__UNLIKELY(x) __builtin_expect(!!(x), 0)
-/* Of the few functions that a warm call runs through: the compiler would weigh their size against their callers. */
+/*
+ * Of the few functions that a warm call runs through: the compiler would weigh their size against
+ * their callers.
+ */
 #define TEFF__HOT_INLINE static inline __attribute__((always_inline))
 #define TEFF__INTERNAL   __attribute__((visibility("hidden")))
 

@@ -2,18 +2,20 @@
 /*
  * Fibers: their stacks, and what the tools must be told about them.
  *
- * A slab is one mapping of 64 slots; slots are made fibers one at a time, from its upper end down, so a slab costs
- * nothing but address space and a page until they are used:
+ * A slab is one mapping of 64 slots; slots are made fibers one at a time, from its upper end down,
+ * so a slab costs nothing but address space and a page until they are used:
  *
- *   │ guard 64 KiB │ stack, growing down ◄─ │ fiber │ colour │ guard │ stack … │ fiber │ colour │ slab's header │
+ *   │ guard 64 KiB │ stack, growing down ◄─ │ fiber │ colour │ guard │ … │ slab's header │
  *
- * The colour is a different distance for each slot. All of a worker's suspended turns have their hot lines the same
- * few hundred bytes below the top; without it those of a hundred would compete for the same 8 ways of the L1 cache.
- * It has a page of its own in the slot. That page also keeps the slot from being a power of two of pages, which would
- * do to the TLB's sets what equal tops do to the cache's.
+ * The colour is a different distance for each slot. All of a worker's suspended turns have their
+ * hot lines the same few hundred bytes below the top; without it those of a hundred would compete
+ * for the same 8 ways of the L1 cache. It has a page of its own in the slot. That page also keeps
+ * the slot from being a power of two of pages, which would do to the TLB's sets what equal tops do
+ * to the cache's.
  *
- * Guards are markers in the page table where the kernel has them (MADV_GUARD_INSTALL, Linux 6.13): they cost no
- * mapping. Elsewhere a guard splits the slab, two mappings per stack, of which a process may have 65,530 by default.
+ * Guards are markers in the page table where the kernel has them (MADV_GUARD_INSTALL, Linux 6.13):
+ * they cost no mapping. Elsewhere a guard splits the slab, two mappings per stack, of which a
+ * process may have 65,530 by default.
  */
 #include "runtime/fiber.h"
 
@@ -46,10 +48,15 @@ enum {
 #endif
     MAPPINGS_PER_STACK = 2,
     MAPPINGS_DEFAULT = 65530, /* the kernel's own default, where it does not tell */
-    /* The turns to come run on the fibers put last; giving back what they then touch anew costs 1 to 40 us a page
-     * where we measured. So many are left alone: at most 1 MiB per worker. */
+    /*
+     * The turns to come run on the fibers put last; giving back what they then touch anew costs 1
+     * to 40 us a page where we measured. So many are left alone: at most 1 MiB per worker.
+     */
     TRIM_SPARED = 16,
-    /* Kept below a stack pointer by trim: the red zone, and what swapcontext pushed after it was noted. */
+    /*
+     * Kept below a stack pointer by trim: the red zone, and what swapcontext pushed after it was
+     * noted.
+     */
     TRIM_BELOW_SP = 512
 };
 
@@ -84,7 +91,10 @@ static char *slab_low(const teff__fiber_pool *pool, teff__fiber_slab *slab)
     return (char *)slab + TEFF__CACHE_LINE - slab_bytes(pool);
 }
 
-/* ---------------------------------------------------------------------------------------------------- limits */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * --- limits
+ */
 
 /* Reads the kernel's limit of mappings per process. */
 static uint32_t mappings_max(void)
@@ -104,7 +114,8 @@ static uint32_t mappings_max(void)
 }
 
 /*
- * Asks the kernel for a guard, and then to write there: qemu-user says yes to any advice and does nothing about it.
+ * Asks the kernel for a guard, and then to write there: qemu-user says yes to any advice and does
+ * nothing about it.
  */
 static bool has_guard_markers(void)
 {
@@ -130,7 +141,10 @@ static uint32_t made_max_possible(const teff__fiber_pool *pool)
     return (uint32_t)most;
 }
 
-/* ----------------------------------------------------------------------------------------------------- tools */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * ---- tools
+ */
 
 /* What a tool wants to know of a stack before anything runs on it, and after the last. */
 static void tools_fiber_made(teff__fiber *fiber)
@@ -147,7 +161,10 @@ static void tools_fiber_made(teff__fiber *fiber)
 static void tools_fiber_dropped(teff__fiber *fiber)
 {
 #ifdef TEFF__FIBER_ASAN
-    /* Frames kept for use after return die with the running fiber only: pretend for a moment to be this one. */
+    /*
+     * Frames kept for use after return die with the running fiber only: pretend for a moment to be
+     * this one.
+     */
     if (fiber->asan_stack != NULL) {
         void *own_stack;
         const void *own_low;
@@ -185,7 +202,10 @@ void teff__fiber_adopt(teff__fiber *host)
 #endif
 }
 
-/* ------------------------------------------------------------------------------------------- where they begin */
+/*
+ * ------------------------------------------------------------------------------------------- where
+ * they begin
+ */
 
 void teff__fiber_begin(teff__fiber_pool *pool)
 {
@@ -233,7 +253,10 @@ static void fiber_prepare(teff__fiber *fiber, teff__fiber_pool *pool)
 
 #endif
 
-/* ------------------------------------------------------------------------------------------------- the pool */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * the pool
+ */
 
 int teff__fiber_pool_init(teff__fiber_pool *pool, teff__memory *memory, size_t stack_bytes,
                           uint32_t made_max, void (*run)(void *argument), void *argument)
@@ -284,7 +307,10 @@ static bool slab_make(teff__fiber_pool *pool)
     char *low = teff__memory_reserve(pool->memory, slab_bytes(pool));
     if (low == NULL)
         return false;
-    /* A huge page would make 2 MiB resident for 8 KiB of use. A kernel without them refuses, and is right to. */
+    /*
+     * A huge page would make 2 MiB resident for 8 KiB of use. A kernel without them refuses, and is
+     * right to.
+     */
     (void)madvise(low, slab_bytes(pool), MADV_NOHUGEPAGE);
     teff__fiber_slab *slab = (void *)(low + slab_bytes(pool) - TEFF__CACHE_LINE);
     slab->next = pool->slabs;

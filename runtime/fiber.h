@@ -2,17 +2,19 @@
 /*
  * Fibers: stacks that a worker's loop can leave and come back to.
  *
- * All fibers of a pool run one function, the worker's loop, and are interchangeable as long as no turn is suspended on
- * them: a free fiber was either never started or is parked at a point of its loop where nothing of it is needed. Taking
- * one from the pool and switching to it goes on with the loop, whichever it was.
+ * All fibers of a pool run one function, the worker's loop, and are interchangeable as long as no
+ * turn is suspended on them: a free fiber was either never started or is parked at a point of its
+ * loop where nothing of it is needed. Taking one from the pool and switching to it goes on with the
+ * loop, whichever it was.
  *
- * A stack lies in a slab with a guard at its low end, as large as a handler's frame may be. The fiber's own structure
- * stands at the top of its stack.
+ * A stack lies in a slab with a guard at its low end, as large as a handler's frame may be. The
+ * fiber's own structure stands at the top of its stack.
  *
- *   init ─► { reserve ─► take ─► switch … switch ─► put } ─► finish, which drops what is still suspended
+ *   init ─► { reserve ─► take ─► switch … switch ─► put } ─► finish, dropping what is suspended
  *
- * Write a switch directly into the function that must leave, best into the loop itself: each `ret` between the switch
- * and the place where both sides have equal depth again is predicted wrongly, once, at 10 ns (arch/fiber_x86_64.h).
+ * Write a switch directly into the function that must leave, best into the loop itself: each `ret`
+ * between the switch and the place where both sides have equal depth again is predicted wrongly,
+ * once, at 10 ns (arch/fiber_x86_64.h).
  *
  * Threads: the owner of the pool. A fiber never changes thread.
  */
@@ -49,7 +51,10 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-/* The way that always works, and the way of tests on the others. APX has registers that ours do not name. */
+/*
+ * The way that always works, and the way of tests on the others. APX has registers that ours do not
+ * name.
+ */
 #if !defined(TEFF_FIBER_UCONTEXT) &&                                                               \
     (!(defined(__x86_64__) || defined(__aarch64__)) || defined(__ILP32__) || defined(__APX_F__))
 #define TEFF_FIBER_UCONTEXT
@@ -69,7 +74,10 @@ enum {
     TEFF__FIBER_GUARD_BYTES = 64 * 1024 /* the largest frame that a handler may have */
 };
 
-/* Zeroed, then adopted: a thread's own stack. One cache line, so that a switch touches no other of the fiber. */
+/*
+ * Zeroed, then adopted: a thread's own stack. One cache line, so that a switch touches no other of
+ * the fiber.
+ */
 typedef struct teff__fiber {
     _Alignas(TEFF__CACHE_LINE) void *sp; /* the saved stack pointer, while it does not run */
     struct teff__fiber *next;            /* in the pool: the next free one */
@@ -107,10 +115,10 @@ typedef struct teff__fiber_pool {
 } teff__fiber_pool;
 
 /*
- * `stack_bytes` 0: 64 KiB (256 under a sanitizer), else a multiple of the page from 16 KiB to 16 MiB.
- * `made_max` 0: as many as can be, else at most so many. Without guard markers they are bounded by the mappings that
- * the kernel allows the process, half of which stay the program's; pools of one process share them.
- * `run` never returns. TEFF_EINVAL: a stack of another size.
+ * `stack_bytes` 0: 64 KiB (256 under a sanitizer), else a multiple of the page from 16 KiB to 16
+ * MiB. `made_max` 0: as many as can be, else at most so many. Without guard markers they are
+ * bounded by the mappings that the kernel allows the process, half of which stay the program's;
+ * pools of one process share them. `run` never returns. TEFF_EINVAL: a stack of another size.
  */
 TEFF__INTERNAL int teff__fiber_pool_init(teff__fiber_pool *pool, teff__memory *memory,
                                          size_t stack_bytes, uint32_t made_max,
@@ -143,13 +151,16 @@ static inline void teff__fiber_pool_put(teff__fiber_pool *pool, teff__fiber *fib
 }
 
 /*
- * For a worker about to park: looks at up to `most` fibers that were put since it last did, and gives what they
- * touched deep in their stacks back to the system. The latest few are left alone, since the next turns run on them.
- * Nothing new costs nothing; each fiber otherwise one system call.
+ * For a worker about to park: looks at up to `most` fibers that were put since it last did, and
+ * gives what they touched deep in their stacks back to the system. The latest few are left alone,
+ * since the next turns run on them. Nothing new costs nothing; each fiber otherwise one system
+ * call.
  */
 TEFF__INTERNAL void teff__fiber_pool_trim(teff__fiber_pool *pool, uint32_t most);
 
-/* Makes `host` stand for the calling thread's own stack, so that one can switch from it and back. */
+/*
+ * Makes `host` stand for the calling thread's own stack, so that one can switch from it and back.
+ */
 TEFF__INTERNAL void teff__fiber_adopt(teff__fiber *host);
 
 /* For the implementation: the first code of a fiber, and the C function that it calls. */
@@ -164,7 +175,10 @@ TEFF__INTERNAL void teff__fiber_jump(teff__fiber *from, teff__fiber *to);
 #include "runtime/arch/fiber_aarch64.h"
 #endif
 
-/* Leaves `from`, which runs, for `to`, which does not; returns when somebody switches back to `from`. */
+/*
+ * Leaves `from`, which runs, for `to`, which does not; returns when somebody switches back to
+ * `from`.
+ */
 static inline __attribute__((always_inline)) void teff__fiber_switch(teff__fiber *from,
                                                                      teff__fiber *to)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The silo: builds one runtime from all the parts (the composition root), and starts and stops it in order.
+ * The silo: builds one runtime from all the parts (the composition root), and starts and stops it
+ * in order.
  *
  *     created ─► starting ─► active ─► stopping ─► stopped
  *                    └──── failed: what had started has been stopped again
  *
- * The state is guarded by the exchange's lock. Stop closes the clients' gates, then leads the workers through the phases
- * of grains/stop.h: whoever acknowledges last asks for the next one. The last worker to end settles what clients still
- * wait for and says so.
+ * The state is guarded by the exchange's lock. Stop closes the clients' gates, then leads the
+ * workers through the phases of grains/stop.h: whoever acknowledges last asks for the next one. The
+ * last worker to end settles what clients still wait for and says so.
  */
 #include "runtime/silo.h"
 
@@ -47,9 +48,10 @@ struct teff_silo {
     teff__grains grains;
     teff_silo_options options;
     const char *register_reason; /* why the last type was refused */
-    teff__condition changed; /* of what follows; all guarded by exchange.lock */
+    teff__condition changed;     /* of what follows; all guarded by exchange.lock */
     silo_state state;
-    uint32_t built, begun, live; /* catalogs that exist; workers that reported, that began and have not ended */
+    /* catalogs that exist; workers that reported, that began and have not ended */
+    uint32_t built, begun, live;
     int begin_result;
     bool joined;
     stop_waiter *waiters;
@@ -99,7 +101,9 @@ int64_t teff__silo_now_ns(teff_silo *silo)
     return teff__clock_now_ns(&silo->exchange.clock);
 }
 
-/* --- Creating ---------------------------------------------------------------------------------- */
+/*
+ * --- Creating ----------------------------------------------------------------------------------
+ */
 
 static int options_check(teff_silo_options *options, const teff_silo_options *from)
 {
@@ -113,15 +117,14 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
     if (options->workers == 0)
         options->workers = options->simulated ? 1 : teff__thread_cores();
     if (options->workers > TEFF__STRIPES_WORKERS)
-        return from != NULL && from->workers != 0
-                   ? TEFF_ELIMIT
-                   : (options->workers = TEFF__STRIPES_WORKERS, 0);
+        return from != NULL && from->workers != 0 ? TEFF_ELIMIT
+                                                  : (options->workers = TEFF__STRIPES_WORKERS, 0);
     if (options->loop != NULL || options->response_timeout_ns < 0 || options->stop_timeout_ns < 0)
         return TEFF_EINVAL;
     /* Start looks once more: pages may be larger. */
-    if (options->stack_bytes != 0 && (options->stack_bytes < TEFF__FIBER_STACK_BYTES_MIN ||
-                                      options->stack_bytes > TEFF__FIBER_STACK_BYTES_MAX ||
-                                      options->stack_bytes % 4096 != 0))
+    if (options->stack_bytes != 0 &&
+        (options->stack_bytes < TEFF__FIBER_STACK_BYTES_MIN ||
+         options->stack_bytes > TEFF__FIBER_STACK_BYTES_MAX || options->stack_bytes % 4096 != 0))
         return TEFF_EINVAL;
     if (options->response_timeout_ns == 0)
         options->response_timeout_ns = RESPONSE_TIMEOUT_NS;
@@ -208,7 +211,9 @@ const char *teff_silo_register_reason(const teff_silo *silo)
     return silo != NULL && silo->register_reason != NULL ? silo->register_reason : "";
 }
 
-/* --- Starting ---------------------------------------------------------------------------------- */
+/*
+ * --- Starting ----------------------------------------------------------------------------------
+ */
 
 static void catalogs_finish(teff_silo *silo)
 {
@@ -349,7 +354,9 @@ int teff_silo_start(teff_silo *silo)
     return r;
 }
 
-/* --- Stopping ---------------------------------------------------------------------------------- */
+/*
+ * --- Stopping ----------------------------------------------------------------------------------
+ */
 
 /* Asks every live worker for the phase. */
 static void enter_phase(teff_silo *silo, teff__stop_phase phase)
@@ -509,7 +516,9 @@ teff_silo *teff_silo_destroy(teff_silo *silo)
     return NULL;
 }
 
-/* --- Simulating -------------------------------------------------------------------------------- */
+/*
+ * --- Simulating --------------------------------------------------------------------------------
+ */
 
 /* One pass of every worker. False: none had anything to do, or has now. */
 static bool run_round(teff_silo *silo)
@@ -565,8 +574,8 @@ int teff_silo_advance(teff_silo *silo, int64_t duration_ns)
     if (silo == NULL || duration_ns < 0)
         return TEFF_EINVAL;
     if (!silo->exchange.clock.simulated || silo->state == SILO_CREATED ||
-        silo->state == SILO_FAILED || silo->state == SILO_STOPPED || silo->thread != teff__thread_self() ||
-        teff__exchange_inside(&silo->exchange))
+        silo->state == SILO_FAILED || silo->state == SILO_STOPPED ||
+        silo->thread != teff__thread_self() || teff__exchange_inside(&silo->exchange))
         return TEFF_EINVALIDSTATE;
     const int64_t until_ns = teff__time_add(teff__silo_now_ns(silo), duration_ns);
     while (step(silo, until_ns)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Structures of a user's that say their own size first, so that programs compiled against another release still fit.
+ * Structures of a user's that say their own size first, so that programs compiled against another
+ * release still fit.
  */
 #ifndef TEFF_RUNTIME_SIZED_H
 #define TEFF_RUNTIME_SIZED_H
@@ -10,9 +11,10 @@
 #include <stddef.h>
 
 /*
- * Copies a structure that begins with its size (`struct_size`) into one of `size` bytes: what an older layout lacks
- * becomes zero; what a newer one has more must be zero, as we do not know what it asks for. `size_min` is the smallest
- * layout that there has been. A new member goes behind the old size, never into its padding.
+ * Copies a structure that begins with its size (`struct_size`) into one of `size` bytes: what an
+ * older layout lacks becomes zero; what a newer one has more must be zero, as we do not know what
+ * it asks for. `size_min` is the smallest layout that there has been. A new member goes behind the
+ * old size, never into its padding.
  *
  * TEFF_EINVAL, with *ret untouched.
  */

@@ -28,7 +28,8 @@ typedef struct teff__slot {
 } teff__slot;
 
 typedef struct teff__slotmap {
-    teff__slot *segments[TEFF__SLOTMAP_SEGMENTS + 1]; /* any slot number has an index; the last is never made */
+    /* any slot number has an index; the last is never made */
+    teff__slot *segments[TEFF__SLOTMAP_SEGMENTS + 1];
     teff__memory *memory;
     uint32_t free;           /* the first free slot + 1, or 0 */
     uint32_t made;           /* slots that exist */
@@ -39,7 +40,10 @@ typedef struct teff__slotmap {
 TEFF__INTERNAL void teff__slotmap_init(teff__slotmap *map, teff__memory *memory);
 TEFF__INTERNAL void teff__slotmap_finish(teff__slotmap *map);
 
-/* TEFF_ENOMEM; TEFF_ELIMIT: all slots (64 less than 2^27) are taken or retired. Then outputs are untouched. */
+/*
+ * TEFF_ENOMEM; TEFF_ELIMIT: all slots (64 less than 2^27) are taken or retired. Then outputs are
+ * untouched.
+ */
 TEFF__INTERNAL int teff__slotmap_add(teff__slotmap *map, void *value, uint32_t *ret_slot,
                                      uint32_t *ret_generation);
 
@@ -49,7 +53,10 @@ TEFF__INTERNAL void teff__slotmap_remove(teff__slotmap *map, uint32_t slot, uint
 /* The slot with that number; `slot` < map->made. */
 static inline teff__slot *teff__slotmap_at(const teff__slotmap *map, uint32_t slot)
 {
-    /* Segment k holds 64 * 2^k slots. Counted from 64, the slots of a segment have the same highest bit. */
+    /*
+     * Segment k holds 64 * 2^k slots. Counted from 64, the slots of a segment have the same highest
+     * bit.
+     */
     const uint32_t number = slot + (1u << TEFF__SLOTMAP_FIRST_BITS);
     const uint32_t top = 31u - (uint32_t)__builtin_clz(number);
     return &map->segments[top - TEFF__SLOTMAP_FIRST_BITS][number ^ 1u << top];

@@ -52,7 +52,10 @@ TEFF__INTERNAL int teff__thread_start(teff__thread *thread, void (*run)(void *ar
                                       void *argument, const char *name);
 TEFF__INTERNAL void teff__thread_join(teff__thread *thread);
 
-/* A word that is different for every live thread: its thread pointer, without a call where the compiler knows it. */
+/*
+ * A word that is different for every live thread: its thread pointer, without a call where the
+ * compiler knows it.
+ */
 static inline uintptr_t teff__thread_self(void)
 {
 #if defined(__x86_64__) && !defined(__ILP32__)

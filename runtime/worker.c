@@ -2,9 +2,10 @@
 /*
  * The worker's passes, its loop on fibers, and how it goes to sleep.
  *
- * Sleeping is dear (about 25 us to wake a halted core), so a worker first spins on its inbox for twice that long, but
- * only while all workers and blocking clients together fit the cores. Then it says that it sleeps, looks once more, and
- * waits in uv_run for its eventfd or its timer. Only a sleeper is ever written to.
+ * Sleeping is dear (about 25 us to wake a halted core), so a worker first spins on its inbox for
+ * twice that long, but only while all workers and blocking clients together fit the cores. Then it
+ * says that it sleeps, looks once more, and waits in uv_run for its eventfd or its timer. Only a
+ * sleeper is ever written to.
  */
 #include "runtime/worker.h"
 
@@ -28,7 +29,8 @@ static void scheduler(void *argument)
         teff__item *item = (teff__item *)worker->run_queue.head;
         teff__fiber *self = worker->current;
         if (TEFF__UNLIKELY(item == NULL || worker->budget == 0)) {
-            teff__fiber_switch(self, &worker->host); /* this fiber stays `current` for the next pass */
+            /* this fiber stays `current` for the next pass */
+            teff__fiber_switch(self, &worker->host);
             continue;
         }
         worker->budget--;
@@ -58,7 +60,10 @@ teff__pass teff__worker_pass(teff__worker *worker)
 {
     const int64_t before = worker->now_ns;
     worker->now_ns = teff__clock_now_ns(worker->clock);
-    /* A slow pass makes the clock and the inbox wait: so few items that `now` is renewed after each slow one. */
+    /*
+     * A slow pass makes the clock and the inbox wait: so few items that `now` is renewed after each
+     * slow one.
+     */
     if (TEFF__UNLIKELY(worker->now_ns - before > TEFF__PASS_SLOW_NS))
         worker->budget_next = worker->budget_next > 1 ? worker->budget_next / 2 : 1;
     else if (worker->budget_next < TEFF__PASS_BUDGET_MAX)
@@ -81,7 +86,8 @@ teff__pass teff__worker_pass(teff__worker *worker)
 
 int64_t teff__worker_due_ns(teff__worker *worker)
 {
-    const int64_t sweep = worker->ops->due_ns(worker), timer = teff__timers_next_ns(&worker->timers);
+    const int64_t sweep = worker->ops->due_ns(worker),
+                  timer = teff__timers_next_ns(&worker->timers);
     return sweep < timer ? sweep : timer;
 }
 
@@ -104,8 +110,9 @@ static bool spin(teff__worker *worker, int64_t due_ns)
 }
 
 /*
- * uv_run returns, and the next pass finds what is due. Stopped, since libuv before 1.45 runs due timers ahead of its poll
- * too: one that comes due between its start and then would be over, and the poll wait for mail alone.
+ * uv_run returns, and the next pass finds what is due. Stopped, since libuv before 1.45 runs due
+ * timers ahead of its poll too: one that comes due between its start and then would be over, and
+ * the poll wait for mail alone.
  */
 static void on_wake_timer(uv_timer_t *timer)
 {
@@ -213,7 +220,10 @@ int teff__worker_init(teff__worker *worker, const teff__worker_options *options)
     teff__queue_init(&worker->run_queue);
     teff__timers_init(&worker->timers);
     teff__inbox_init(&worker->inbox);
-    /* Beside what is suspended, one for the loop to go on upon; beyond all numbers it is the default again. */
+    /*
+     * Beside what is suspended, one for the loop to go on upon; beyond all numbers it is the
+     * default again.
+     */
     const uint32_t fibers_max = options->suspended_max != 0 ? options->suspended_max + 1 : 0;
     int r = teff__fiber_pool_init(&worker->fibers, options->memory, options->stack_bytes,
                                   fibers_max, scheduler, worker);

@@ -2,20 +2,24 @@
 /*
  * A worker: one thread, one uv loop, a run queue, an inbox, timers, and fibers to run turns on.
  *
- * A pass takes what lies in the inbox, runs the timers and sweeps that are due, runs items of the run queue until the
- * budget is spent or none is left, and posts what they sent. Items run on a fiber, never on the host's stack and never
- * beneath uv_run. The host is whoever drives the passes: the worker's own thread, or the program that simulates it.
+ * A pass takes what lies in the inbox, runs the timers and sweeps that are due, runs items of the
+ * run queue until the budget is spent or none is left, and posts what they sent. Items run on a
+ * fiber, never on the host's stack and never beneath uv_run. The host is whoever drives the passes:
+ * the worker's own thread, or the program that simulates it.
  *
- * An item is called as a plain function on the loop's fiber. When it must wait it suspends: its fiber keeps the frames,
- * and the loop goes on upon another fiber of the pool. When it is ready again it goes through the run queue like
- * everything else, and the loop's fiber of that moment returns to the pool.
+ * An item is called as a plain function on the loop's fiber. When it must wait it suspends: its
+ * fiber keeps the frames, and the loop goes on upon another fiber of the pool. When it is ready
+ * again it goes through the run queue like everything else, and the loop's fiber of that moment
+ * returns to the pool.
  *
  *   host ── pass ──► fiber A: loop ─► item ─► suspends ┐
- *                    fiber B: loop ◄───────────────────┘ … ─► item A is ready: B to the pool, A goes on, its loop too
+ *                    fiber B: loop ◄───────────────────┘ … ─► A is ready: B to the pool, A goes on
  *
- * What the mail means, what is to be swept and when the worker may end is not the worker's to know: see teff__worker_ops.
+ * What the mail means, what is to be swept and when the worker may end is not the worker's to know:
+ * see teff__worker_ops.
  *
- * Threads: everything belongs to the worker's thread, except teff__worker_post_chain and the fields marked otherwise.
+ * Threads: everything belongs to the worker's thread, except teff__worker_post_chain and the fields
+ * marked otherwise.
  */
 #ifndef TEFF_RUNTIME_WORKER_H
 #define TEFF_RUNTIME_WORKER_H
@@ -32,8 +36,9 @@
 typedef struct teff__worker teff__worker;
 
 /*
- * Something to run. `run` NULL: the item is the waiter of a suspended fiber. Behind every item stand two pointers to what
- * a run of it touches first, as a waiter's fiber and answer, or the ends of an activation's mailbox: see prefetch.
+ * Something to run. `run` NULL: the item is the waiter of a suspended fiber. Behind every item
+ * stand two pointers to what a run of it touches first, as a waiter's fiber and answer, or the ends
+ * of an activation's mailbox: see prefetch.
  */
 typedef struct teff__item {
     teff__link link;
@@ -53,7 +58,9 @@ typedef struct teff__worker_ops {
     void (*deliver)(teff__worker *worker, teff__link *mail);
     /* Once a pass, after the mail: ends what is due by worker->now_ns. */
     void (*sweep)(teff__worker *worker);
-    /* Once a pass, at its end: posts what was sent meanwhile. False: nothing is left to do, ever. */
+    /*
+     * Once a pass, at its end: posts what was sent meanwhile. False: nothing is left to do, ever.
+     */
     bool (*flush)(teff__worker *worker);
     /* When the next sweep is due at the latest; INT64_MAX: not before something happens. */
     int64_t (*due_ns)(teff__worker *worker);
@@ -63,8 +70,9 @@ typedef struct teff__worker_ops {
 } teff__worker_ops;
 
 /*
- * How many threads of a silo are awake and for how many there are cores: only while they all fit does waiting by spinning
- * pay. A worker counts until it parks; a blocking client from its first wait until one that was longer than its spinning.
+ * How many threads of a silo are awake and for how many there are cores: only while they all fit
+ * does waiting by spinning pay. A worker counts until it parks; a blocking client from its first
+ * wait until one that was longer than its spinning.
  */
 typedef struct teff__spinners {
     teff__atomic_u32 threads;
@@ -87,9 +95,10 @@ static inline void teff__spinners_remove(teff__spinners *spinners)
 }
 
 enum {
-    TEFF__PASS_BUDGET_MAX = 64,      /* items: a clock read of 22 ns is then 0.3 ns an item */
-    TEFF__PASS_SLOW_NS = 1000000,    /* a pass that took longer halves the next one's budget, down to one item */
-    TEFF__SPIN_NS = 50000            /* twice what waking a halted core costs (25 us) */
+    TEFF__PASS_BUDGET_MAX = 64, /* items: a clock read of 22 ns is then 0.3 ns an item */
+    /* a pass that took longer halves the next one's budget, down to one item */
+    TEFF__PASS_SLOW_NS = 1000000,
+    TEFF__SPIN_NS = 50000 /* twice what waking a halted core costs (25 us) */
 };
 
 struct teff__worker {
@@ -126,7 +135,9 @@ typedef struct teff__worker_options {
     uint32_t suspended_max; /* 0: the default */
 } teff__worker_options;
 
-/* In given memory. What fails is undone. A simulated clock makes a worker without loop and wake-up. */
+/*
+ * In given memory. What fails is undone. A simulated clock makes a worker without loop and wake-up.
+ */
 TEFF__INTERNAL int teff__worker_init(teff__worker *worker, const teff__worker_options *options);
 TEFF__INTERNAL void teff__worker_finish(teff__worker *worker);
 
@@ -161,8 +172,8 @@ static inline void teff__worker_push(teff__worker *worker, teff__item *item)
 }
 
 /*
- * With many callers nothing that an item needs is in the first-level cache when its turn comes. So while one runs, what
- * the next one needs first is fetched, and the item after that.
+ * With many callers nothing that an item needs is in the first-level cache when its turn comes. So
+ * while one runs, what the next one needs first is fetched, and the item after that.
  */
 static inline void teff__worker_prefetch(const teff__worker *worker)
 {
@@ -177,10 +188,11 @@ static inline void teff__worker_prefetch(const teff__worker *worker)
 }
 
 /*
- * Suspends the running item after a successful reserve; returns once teff__worker_ready was called and its turn came.
+ * Suspends the running item after a successful reserve; returns once teff__worker_ready was called
+ * and its turn came.
  *
- * Where the next item is a suspended fiber too, this one hands over to it directly; the loop, on a fiber of its own, is
- * needed only for items that are yet to be called.
+ * Where the next item is a suspended fiber too, this one hands over to it directly; the loop, on a
+ * fiber of its own, is needed only for items that are yet to be called.
  */
 static inline void teff__worker_suspend(teff__worker *worker, teff__waiter *waiter)
 {
@@ -206,7 +218,10 @@ static inline void teff__worker_ready(teff__worker *worker, teff__waiter *waiter
     teff__worker_push(worker, &waiter->item);
 }
 
-/* True when called from the worker's own thread or, where a program simulates it, from one of its items. */
+/*
+ * True when called from the worker's own thread or, where a program simulates it, from one of its
+ * items.
+ */
 static inline bool teff__worker_here(const teff__worker *worker)
 {
     return teff__atomic_u64_load_relaxed(&worker->thread) == teff__thread_self() &&

@@ -65,14 +65,14 @@ typedef struct teff_call_options {
 TEFF_EXPORT teff_caller *teff_with(teff_caller *caller, const teff_call_options *options);
 
 /*
- * Another timeout for the next call; what else teff_with asked for stays: teff_within(teff_with(turn, &detached), t).
- * 0 or negative: the call answers TEFF_EINVAL.
+ * Another timeout for the next call; what else teff_with asked for stays:
+ * teff_within(teff_with(turn, &detached), t). 0 or negative: the call answers TEFF_EINVAL.
  */
 TEFF_EXPORT teff_caller *teff_within(teff_caller *caller, int64_t timeout_ns);
 
 /*
- * The caller's time: nanoseconds of the silo's monotonic clock, which stands still in a simulated silo until it is
- * advanced. What deadlines are compared with. 0 for NULL.
+ * The caller's time: nanoseconds of the silo's monotonic clock, which stands still in a simulated
+ * silo until it is advanced. What deadlines are compared with. 0 for NULL.
  *
  * Threads: the caller's.
  */

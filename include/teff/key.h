@@ -32,7 +32,10 @@ typedef struct teff_key {
 /* Threads: any. */
 TEFF_EXPORT teff_key teff_key_u64(uint64_t key);
 
-/* The number that teff_key_u64 was given. TEFF_EINVAL: the key is of another kind; *ret is then untouched. */
+/*
+ * The number that teff_key_u64 was given. TEFF_EINVAL: the key is of another kind; *ret is then
+ * untouched.
+ */
 TEFF_EXPORT int teff_key_get_u64(const teff_key *key, uint64_t *ret);
 
 /* The number high * 2^64 + low. Threads: any. */

@@ -79,7 +79,8 @@ TEFF_EXPORT int teff_silo_create(const teff_silo_options *options, teff_silo **r
 TEFF_EXPORT int teff_silo_register(teff_silo *silo, const teff_grain_type *type, void *context);
 
 /*
- * What was wrong with the type that teff_silo_register last refused, as a sentence for a log; "" where none was.
+ * What was wrong with the type that teff_silo_register last refused, as a sentence for a log; ""
+ * where none was.
  *
  * Ownership: static.
  * Threads:   as teff_silo_register.

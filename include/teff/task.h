@@ -27,7 +27,8 @@ enum { TEFF_WORKER_ANY = -1 };
  * Ownership: borrows `user` until `run` has returned.
  * Threads:   any where `caller` is NULL, else the caller's.
  * Suspends:  no.
- * Errors:    TEFF_EINVAL: no such worker, `run` is NULL, or only one of `caller` and `ret` is.
+ * Errors:    TEFF_EINVAL: no such worker, `run` is NULL, only one of `caller` and `ret` is, or
+ *            `caller` is another silo's.
  *            TEFF_EINVALIDSTATE: the silo is not active. TEFF_ELIMIT, TEFF_EOVERLOADED,
  *            TEFF_ENOMEM.
  */

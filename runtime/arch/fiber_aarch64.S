@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a fiber begins on aarch64: the first jump to it comes here, with its aligned, empty stack in sp and in x19 the
- * argument of teff__fiber_begin, which does not return.
+ * Where a fiber begins on aarch64: the first jump to it comes here, with its aligned, empty stack
+ * in sp and in x19 the argument of teff__fiber_begin, which does not return.
  *
- * A debugger that unwinds a fiber ends here: nobody called this, which is what the undefined return address says.
- * There is deliberately no property note for branch targets: fiber_aarch64.h jumps to plain labels.
+ * A debugger that unwinds a fiber ends here: nobody called this, which is what the undefined return
+ * address says. There is deliberately no property note for branch targets: fiber_aarch64.h jumps to
+ * plain labels.
  */
     .text
     .globl  teff__fiber_entry

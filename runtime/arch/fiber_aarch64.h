@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The jump from one stack to another on aarch64 (AAPCS64). Inlined for the reasons that fiber_x86_64.h gives.
+ * The jump from one stack to another on aarch64 (AAPCS64). Inlined for the reasons that
+ * fiber_x86_64.h gives.
  *
- * All registers are named as changed, so the compiler saves what it needs; x29 and x19, with which it may find its
- * frame, are saved by hand. On Linux x18 is a register like any other. v0 to v31 stand for the SVE registers too.
+ * All registers are named as changed, so the compiler saves what it needs; x29 and x19, with which
+ * it may find its frame, are saved by hand. On Linux x18 is a register like any other. v0 to v31
+ * stand for the SVE registers too.
  */
 #ifndef TEFF_RUNTIME_ARCH_FIBER_AARCH64_H
 #define TEFF_RUNTIME_ARCH_FIBER_AARCH64_H

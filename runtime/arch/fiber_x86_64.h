@@ -2,16 +2,19 @@
 /*
  * The jump from one stack to another on x86-64 (System V).
  *
- * It is inlined where it is used, for the sake of the processor's stack of return addresses. A switch that is called
- * and jumps away leaves one address too many there, and from then on every `ret` of the calls around it is predicted
- * wrongly, at 5 to 10 ns each. Inlined into a worker's loop and into the awaited call it touches no return address:
- * each fiber comes back at the depth at which it left, and what the processor remembers of one fits the next.
+ * It is inlined where it is used, for the sake of the processor's stack of return addresses. A
+ * switch that is called and jumps away leaves one address too many there, and from then on every
+ * `ret` of the calls around it is predicted wrongly, at 5 to 10 ns each. Inlined into a worker's
+ * loop and into the awaited call it touches no return address: each fiber comes back at the depth
+ * at which it left, and what the processor remembers of one fits the next.
  *
- * All registers are named as changed, so the compiler saves those that hold something at this very place and no
- * others. The two that it may need itself to find a frame, rbp and rbx, are saved by hand. The floating-point control
- * words stay as they are (design, section 13). Nothing is pushed: the red zone below rsp stays whole.
+ * All registers are named as changed, so the compiler saves those that hold something at this very
+ * place and no others. The two that it may need itself to find a frame, rbp and rbx, are saved by
+ * hand. The floating-point control words stay as they are (design, section 13). Nothing is pushed:
+ * the red zone below rsp stays whole.
  *
- * Shadow stacks cannot follow this. fiber_x86_64.S carries no property note, so the linker does not ask for them.
+ * Shadow stacks cannot follow this. fiber_x86_64.S carries no property note, so the linker does not
+ * ask for them.
  */
 #ifndef TEFF_RUNTIME_ARCH_FIBER_X86_64_H
 #define TEFF_RUNTIME_ARCH_FIBER_X86_64_H

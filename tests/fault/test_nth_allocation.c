@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A silo's whole life, again and again, with its n-th allocation failing, for n = 1, 2, 3 … until one life needs fewer.
- * Each time: every call ends once, with success or an honest error; and the silo stops, and leaves nothing behind.
+ * A silo's whole life, again and again, with its n-th allocation failing, for n = 1, 2, 3 … until
+ * one life needs fewer. Each time: every call ends once, with success or an honest error; and the
+ * silo stops, and leaves nothing behind.
  */
 #include "tests/unit/grains/fixture.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does an idle silo sleep? Starts one, makes calls, and counts over some seconds of real time how often its workers wake
- * up: by the silo's own count and by the kernel's (voluntary context switches of every thread but this one).
+ * Does an idle silo sleep? Starts one, makes calls, and counts over some seconds of real time how
+ * often its workers wake up: by the silo's own count and by the kernel's (voluntary context
+ * switches of every thread but this one).
  *
  *     idle [seconds=5]
  */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of grains: growth, collisions, and removal without a trace, beside a plain array as the model. */
+/*
+ * The table of grains: growth, collisions, and removal without a trace, beside a plain array as the
+ * model.
+ */
 #include "directory/table.h"
 
 #include "runtime/chance.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A simulated silo with one client, and a grain type, `probe`, whose turns and hooks a test puts together. Criterion runs
- * each test in a process of its own, so all of this begins anew with each.
+ * A simulated silo with one client, and a grain type, `probe`, whose turns and hooks a test puts
+ * together. Criterion runs each test in a process of its own, so all of this begins anew with each.
  *
  * Inside turns and tasks use cr_expect: cr_assert leaves by a jump that is not for other stacks.
  */
@@ -71,7 +71,9 @@ static int (*activating)(teff_turn *turn, struct probe *self);
 static void (*deactivating)(teff_turn *turn, struct probe *self, int reason);
 static int (*acting)(teff_turn *turn, struct probe *self, const struct ask *arg, struct told *ret);
 
-/* --- The grain --------------------------------------------------------------------------------- */
+/*
+ * --- The grain ---------------------------------------------------------------------------------
+ */
 
 static int probe_on_set(teff_turn *turn, struct probe *self, const struct ask *arg, teff_none *ret)
 {
@@ -169,7 +171,9 @@ static const teff_grain_type probe_grain = {
     .deactivate = probe_deactivate,
 };
 
-/* --- The silo ---------------------------------------------------------------------------------- */
+/*
+ * --- The silo ----------------------------------------------------------------------------------
+ */
 
 /* Missing options: the seed is 1. */
 TEFF__INLINE void begin_with(teff_silo_options options)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The silo's life: options, start and its unwinding, stop from everywhere, and what is refused when. */
+/*
+ * The silo's life: options, start and its unwinding, stop from everywhere, and what is refused
+ * when.
+ */
 #include "fixture.h"
 
 #include "runtime/thread.h"
@@ -18,7 +21,9 @@ static int create(const teff_silo_options *options)
     return r;
 }
 
-/* --- Options ----------------------------------------------------------------------------------- */
+/*
+ * --- Options -----------------------------------------------------------------------------------
+ */
 
 Test(silo, options_of_an_old_layout_are_completed_and_nonsense_is_refused)
 {
@@ -92,7 +97,9 @@ Test(silo, there_may_be_64_workers)
     end();
 }
 
-/* --- What is possible when --------------------------------------------------------------------- */
+/*
+ * --- What is possible when ---------------------------------------------------------------------
+ */
 
 static void never(void *user, int result)
 {
@@ -180,7 +187,9 @@ Test(silo, time_does_not_go_backwards)
     end();
 }
 
-/* --- Clients ----------------------------------------------------------------------------------- */
+/*
+ * --- Clients -----------------------------------------------------------------------------------
+ */
 
 Test(silo, there_may_be_64_clients)
 {
@@ -215,7 +224,9 @@ Test(silo, while_clients_are_left_it_is_stopped_but_not_destroyed)
     cr_assert_null(teff_silo_destroy(silo));
 }
 
-/* --- Stop, from inside ------------------------------------------------------------------------- */
+/*
+ * --- Stop, from inside -------------------------------------------------------------------------
+ */
 
 static void stopped(void *user, int result)
 {
@@ -320,7 +331,9 @@ Test(silo, a_request_that_outlasts_the_stop_limit_is_told_so_and_does_not_hold_i
     end();
 }
 
-/* --- The same seed ----------------------------------------------------------------------------- */
+/*
+ * --- The same seed -----------------------------------------------------------------------------
+ */
 
 static int wander(teff_task *task, void *user)
 {

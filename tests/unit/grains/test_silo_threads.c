@@ -5,7 +5,9 @@
 #include "messaging/client.h"
 #include "runtime/thread.h"
 
-/* --- Starting, and undoing it ------------------------------------------------------------------ */
+/*
+ * --- Starting, and undoing it ------------------------------------------------------------------
+ */
 
 static teff__atomic_u32 begun, ended;
 static int failing_worker;
@@ -75,7 +77,9 @@ Test(silo_threads, each_worker_is_started_and_stopped_once)
     cr_assert_eq(teff__atomic_u32_load_relaxed(&ended), 3);
 }
 
-/* --- Calls ------------------------------------------------------------------------------------- */
+/*
+ * --- Calls -------------------------------------------------------------------------------------
+ */
 
 static void begin_two(void)
 {
@@ -171,7 +175,10 @@ Test(silo_of_two_threads, several_may_stop_it_and_each_gets_the_result)
 
 Test(silo_of_two_threads, a_thread_that_begins_where_a_workers_was_is_not_taken_for_it)
 {
-    /* The system gives a new thread the memory of one that ended, and with it the word that tells threads apart. */
+    /*
+     * The system gives a new thread the memory of one that ended, and with it the word that tells
+     * threads apart.
+     */
     int results[4];
     teff__thread threads[4];
     cr_assert_eq(teff_silo_stop(silo), 0);

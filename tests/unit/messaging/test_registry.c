@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The callback registry: opening, settling once, claiming from elsewhere, the gate, and its limits. */
+/*
+ * The callback registry: opening, settling once, claiming from elsewhere, the gate, and its limits.
+ */
 #include "messaging/registry.h"
 
 #include "teff/status.h"

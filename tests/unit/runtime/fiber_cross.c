@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fibers without a test library, for where none is: another processor under an emulator, and the thread sanitizer.
- * Exits with 0 if all is well, else with 1 and a line for each thing that is not.
+ * Fibers without a test library, for where none is: another processor under an emulator, and the
+ * thread sanitizer. Exits with 0 if all is well, else with 1 and a line for each thing that is not.
  */
 #include "fiber_scene.h"
 
@@ -42,7 +42,9 @@ static void registers_survive(void)
     teff__fiber_pool_finish(&scene.pool);
 }
 
-/* Plain variables only, used by all fibers of a thread: a switch must count as an order of events. */
+/*
+ * Plain variables only, used by all fibers of a thread: a switch must count as an order of events.
+ */
 static void job_sum(fiber_scene *scene)
 {
     uint64_t mine = scene->number, sum = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of fibers share: a pool whose fibers run one job after the other for a host, and a call between two
- * looks at the registers that a function must keep.
+ * What the tests of fibers share: a pool whose fibers run one job after the other for a host, and a
+ * call between two looks at the registers that a function must keep.
  */
 #ifndef TEFF_TESTS_FIBER_SCENE_H
 #define TEFF_TESTS_FIBER_SCENE_H
@@ -65,11 +65,15 @@ static inline teff__fiber *scene_take(fiber_scene *scene)
     return r == 0 ? teff__fiber_pool_take(&scene->pool) : NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------ registers */
+/*
+ * ------------------------------------------------------------------------------------------------
+ * registers
+ */
 
 /*
- * Calls function(argument) with all registers that it must keep loaded from `in`; `out` is how it left them. Wherever
- * the compiler puts its own values, nothing between the two looks is the compiler's.
+ * Calls function(argument) with all registers that it must keep loaded from `in`; `out` is how it
+ * left them. Wherever the compiler puts its own values, nothing between the two looks is the
+ * compiler's.
  */
 void call_with_registers(void (*function)(void *argument), void *argument, const uint64_t *in,
                          uint64_t *out);
@@ -128,13 +132,19 @@ void call_with_registers(void (*function)(void *argument), void *argument, const
 }
 #endif
 
-/* Has nothing to keep over the switch: what it does not save for the compiler's sake, the switch must. */
+/*
+ * Has nothing to keep over the switch: what it does not save for the compiler's sake, the switch
+ * must.
+ */
 static __attribute__((noinline)) void leave_once(void *argument)
 {
     scene_leave(argument);
 }
 
-/* Leaves three times with registers of its own number; 0 if each came back as it was, else 1 + its index. */
+/*
+ * Leaves three times with registers of its own number; 0 if each came back as it was, else 1 + its
+ * index.
+ */
 static inline int registers_lost(fiber_scene *scene)
 {
     volatile uint64_t number = scene->number;
@@ -150,14 +160,20 @@ static inline int registers_lost(fiber_scene *scene)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------- overflow */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * overflow
+ */
 
 static inline ptrdiff_t stack_left(const fiber_scene *scene)
 {
     return (char *)__builtin_frame_address(0) - (char *)scene->running->stack_low;
 }
 
-/* Touches the low end of one large frame, as a handler with a buffer does that writes its beginning only. */
+/*
+ * Touches the low end of one large frame, as a handler with a buffer does that writes its beginning
+ * only.
+ */
 static __attribute__((noinline)) int frame_of_32_kib(void)
 {
     char buffer[32 * 1024];
@@ -189,7 +205,10 @@ static inline void job_overflow_slowly(fiber_scene *scene)
 
 static inline void job_overflow_at_once(fiber_scene *scene)
 {
-    /* Within what a handler may well have used, and far more than a guard of one page beneath the large frame. */
+    /*
+     * Within what a handler may well have used, and far more than a guard of one page beneath the
+     * large frame.
+     */
     scene->number = (uint64_t)descend(scene, 12 * 1024, frame_of_32_kib);
 }
 

@@ -29,7 +29,10 @@ static void take_all(uint32_t count)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ switching */
+/*
+ * ------------------------------------------------------------------------------------------------
+ * switching
+ */
 
 static void job_leave_once(fiber_scene *s)
 {
@@ -155,7 +158,10 @@ Test(fiber, a_function_that_returns_is_an_assertion)
     cr_assert_eq(status_of_child(0, job_nothing), 0);
 }
 
-/* --------------------------------------------------------------------------------------------------- limits */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * -- limits
+ */
 
 Test(fiber, other_stack_sizes_are_invalid)
 {
@@ -240,7 +246,10 @@ Test(fiber, thirty_thousand_are_suspended_at_once_in_8_kib_each)
     teff__fiber_pool_finish(&scene.pool);
 }
 
-/* -------------------------------------------------------------------------------------------------- overrun */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * - overrun
+ */
 
 Test(fiber, deep_recursion_faults_at_the_guard)
 {
@@ -291,7 +300,10 @@ Test(fiber, the_address_sanitizer_sees_an_overrun_on_a_fiber)
     cr_assert_not_null(strstr(report, "'local'"), "it knows the frame: %s", report);
 }
 
-/* ----------------------------------------------------------------------------------------------------- trim */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * ---- trim
+ */
 
 /* Goes down until 4 KiB are left, and comes back. */
 static void job_deep(fiber_scene *s)
@@ -388,7 +400,10 @@ Test(fiber, trim_leaves_live_frames_alone_however_deep)
     teff__fiber_pool_finish(&scene.pool);
 }
 
-/* --------------------------------------------------------------------------------------------------- finish */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * -- finish
+ */
 
 static size_t mapped_pages(void)
 {
