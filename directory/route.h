@@ -5,8 +5,8 @@
  *
  *     bound ──► switching ──► bound        the grain was found to live elsewhere
  *
- * All messages of a worker to one grain take the grain's route, so that one sender's messages stay
- * in order. When an answer shows that the grain lives at another address than the route's, messages
+ * All messages that a worker sends or forwards to one grain take the grain's route, so that one
+ * sender's messages stay in order. When an answer shows that the grain lives at another address than the route's, messages
  * of ours may still be under way by the old address. The route then sends a *probe* after them,
  * which the workers pass on like any message, and keeps what is sent meanwhile until the probe has
  * come back with the address that it found.

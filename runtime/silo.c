@@ -101,9 +101,7 @@ int64_t teff__silo_now_ns(teff_silo *silo)
     return teff__clock_now_ns(&silo->exchange.clock);
 }
 
-/*
- * --- Creating ----------------------------------------------------------------------------------
- */
+/* --- Creating ------------------------------------------------------------------------------ */
 
 static int options_check(teff_silo_options *options, const teff_silo_options *from)
 {
@@ -211,9 +209,7 @@ const char *teff_silo_register_reason(const teff_silo *silo)
     return silo != NULL && silo->register_reason != NULL ? silo->register_reason : "";
 }
 
-/*
- * --- Starting ----------------------------------------------------------------------------------
- */
+/* --- Starting ------------------------------------------------------------------------------ */
 
 static void catalogs_finish(teff_silo *silo)
 {
@@ -354,9 +350,7 @@ int teff_silo_start(teff_silo *silo)
     return r;
 }
 
-/*
- * --- Stopping ----------------------------------------------------------------------------------
- */
+/* --- Stopping ------------------------------------------------------------------------------ */
 
 /* Asks every live worker for the phase. */
 static void enter_phase(teff_silo *silo, teff__stop_phase phase)
@@ -516,9 +510,7 @@ teff_silo *teff_silo_destroy(teff_silo *silo)
     return NULL;
 }
 
-/*
- * --- Simulating --------------------------------------------------------------------------------
- */
+/* --- Simulating ---------------------------------------------------------------------------- */
 
 /* One pass of every worker. False: none had anything to do, or has now. */
 static bool run_round(teff_silo *silo)

@@ -71,9 +71,7 @@ static int (*activating)(teff_turn *turn, struct probe *self);
 static void (*deactivating)(teff_turn *turn, struct probe *self, int reason);
 static int (*acting)(teff_turn *turn, struct probe *self, const struct ask *arg, struct told *ret);
 
-/*
- * --- The grain ---------------------------------------------------------------------------------
- */
+/* --- The grain ----------------------------------------------------------------------------- */
 
 static int probe_on_set(teff_turn *turn, struct probe *self, const struct ask *arg, teff_none *ret)
 {
@@ -171,9 +169,7 @@ static const teff_grain_type probe_grain = {
     .deactivate = probe_deactivate,
 };
 
-/*
- * --- The silo ----------------------------------------------------------------------------------
- */
+/* --- The silo ------------------------------------------------------------------------------ */
 
 /* Missing options: the seed is 1. */
 TEFF__INLINE void begin_with(teff_silo_options options)

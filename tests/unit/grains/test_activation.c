@@ -129,9 +129,7 @@ Test(activation, a_reference_to_the_last_one_finds_the_next)
     expect_seen(2, 1);
 }
 
-/*
- * --- Failing to activate -----------------------------------------------------------------------
- */
+/* --- Failing to activate ------------------------------------------------------------------- */
 
 static int refuse(teff_turn *turn, struct probe *self)
 {
@@ -197,9 +195,7 @@ Test(activation, without_memory_for_its_state_there_is_none_and_later_there_is)
     cr_assert_eq(number_of(2), 0);
 }
 
-/*
- * --- One turn at a time ------------------------------------------------------------------------
- */
+/* --- One turn at a time -------------------------------------------------------------------- */
 
 static int rest_and_tell(teff_task *task, void *user)
 {
@@ -271,9 +267,7 @@ Test(activation, activate_may_call_other_grains_and_all_mail_waits_for_it)
     cr_assert_str_eq(story, "1 ");
 }
 
-/*
- * --- Mail that waits while it goes -------------------------------------------------------------
- */
+/* --- Mail that waits while it goes --------------------------------------------------------- */
 
 static int note_activation(teff_turn *turn, struct probe *self)
 {
@@ -333,9 +327,7 @@ Test(activation, one_that_always_leaves_before_it_serves_is_given_up)
     cr_assert_eq(number_of(1), 0);
 }
 
-/*
- * --- Stop --------------------------------------------------------------------------------------
- */
+/* --- Stop ---------------------------------------------------------------------------------- */
 
 Test(activation, when_the_silo_stops_all_go_and_learn_why)
 {

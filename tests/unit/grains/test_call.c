@@ -214,9 +214,7 @@ Test(call, tasks_and_clients_are_told_that_they_are_no_turns)
     cr_assert_null(teff_turn_worker_context(client));
 }
 
-/*
- * --- One way -----------------------------------------------------------------------------------
- */
+/* --- One way ------------------------------------------------------------------------------- */
 
 Test(call, a_send_returns_before_its_turn_runs_and_nothing_is_open)
 {

@@ -212,9 +212,7 @@ Test(call_refused, a_turn_used_by_another_thread)
     cr_assert_eq(teff_silo_advance(silo, SECOND), 0);
 }
 
-/*
- * --- Full --------------------------------------------------------------------------------------
- */
+/* --- Full ---------------------------------------------------------------------------------- */
 
 static void begin_small(void)
 {

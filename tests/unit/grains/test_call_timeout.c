@@ -109,9 +109,7 @@ Test(timeout, a_row_has_its_own_and_another_row_of_the_grain_the_silos)
     cr_assert_eq(in_task(0, time_out_brief, NULL), 0);
 }
 
-/*
- * --- The late answer ---------------------------------------------------------------------------
- */
+/* --- The late answer ----------------------------------------------------------------------- */
 
 static int get_after_timeout(teff_caller *caller, void *user)
 {
@@ -156,9 +154,7 @@ Test(timeout, a_late_answer_finds_neither_task_nor_client_and_is_dropped)
     cr_assert_eq(teff__silo_open_count(silo), 0);
 }
 
-/*
- * --- Waiting in the mailbox --------------------------------------------------------------------
- */
+/* --- Waiting in the mailbox ---------------------------------------------------------------- */
 
 static int note_in_time(teff_task *task, void *user)
 {
@@ -198,9 +194,7 @@ Test(timeout, a_send_that_waits_long_runs_all_the_same)
     cr_assert_str_eq(story, "1 ");
 }
 
-/*
- * --- A turn's own deadline ---------------------------------------------------------------------
- */
+/* --- A turn's own deadline ----------------------------------------------------------------- */
 
 static int64_t inner_ns, deadline_ns;
 static int compensation;

@@ -14,9 +14,7 @@ Test(cases, case_1_a_grain_stores_23_and_reads_it_back_and_nothing_is_outstandin
     cr_assert_eq(teff__silo_open_count(silo), 0);
 }
 
-/*
- * --- A timeout of 1 s, a method that takes 4 s -------------------------------------------------
- */
+/* --- A timeout of 1 s, a method that takes 4 s --------------------------------------------- */
 
 static void begin_one_second(void)
 {
@@ -85,9 +83,7 @@ Test(cases_of_1_s, case_3_the_late_response_after_the_timeout_changes_nothing)
     cr_assert_eq(number_of(1), 0); /* the grain goes on */
 }
 
-/*
- * --- Activation and deactivation ---------------------------------------------------------------
- */
+/* --- Activation and deactivation ----------------------------------------------------------- */
 
 static uint64_t route_of(uint64_t key)
 {

@@ -116,9 +116,7 @@ Test(cross, many_that_call_a_new_grain_at_once_meet_one_activation)
         cr_assert_eq(routes[i], routes[0]);
 }
 
-/*
- * --- Moving ------------------------------------------------------------------------------------
- */
+/* --- Moving -------------------------------------------------------------------------------- */
 
 Test(cross, calls_by_an_old_way_are_forwarded_and_learn_the_new_one)
 {
@@ -195,9 +193,7 @@ Test(cross, a_call_that_is_forwarded_again_and_again_is_rejected)
     cr_assert_eq(teff__silo_open_count(silo), 0);
 }
 
-/*
- * --- Order while grains move -------------------------------------------------------------------
- */
+/* --- Order while grains move --------------------------------------------------------------- */
 
 enum { GRAINS = 3, SENDERS = 8, SENDS = 60 };
 

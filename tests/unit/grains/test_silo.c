@@ -21,9 +21,7 @@ static int create(const teff_silo_options *options)
     return r;
 }
 
-/*
- * --- Options -----------------------------------------------------------------------------------
- */
+/* --- Options ------------------------------------------------------------------------------- */
 
 Test(silo, options_of_an_old_layout_are_completed_and_nonsense_is_refused)
 {
@@ -97,9 +95,7 @@ Test(silo, there_may_be_64_workers)
     end();
 }
 
-/*
- * --- What is possible when ---------------------------------------------------------------------
- */
+/* --- What is possible when ----------------------------------------------------------------- */
 
 static void never(void *user, int result)
 {
@@ -187,9 +183,7 @@ Test(silo, time_does_not_go_backwards)
     end();
 }
 
-/*
- * --- Clients -----------------------------------------------------------------------------------
- */
+/* --- Clients ------------------------------------------------------------------------------- */
 
 Test(silo, there_may_be_64_clients)
 {
@@ -224,9 +218,7 @@ Test(silo, while_clients_are_left_it_is_stopped_but_not_destroyed)
     cr_assert_null(teff_silo_destroy(silo));
 }
 
-/*
- * --- Stop, from inside -------------------------------------------------------------------------
- */
+/* --- Stop, from inside --------------------------------------------------------------------- */
 
 static void stopped(void *user, int result)
 {
@@ -331,9 +323,7 @@ Test(silo, a_request_that_outlasts_the_stop_limit_is_told_so_and_does_not_hold_i
     end();
 }
 
-/*
- * --- The same seed -----------------------------------------------------------------------------
- */
+/* --- The same seed ------------------------------------------------------------------------- */
 
 static int wander(teff_task *task, void *user)
 {

@@ -5,9 +5,7 @@
 #include "messaging/client.h"
 #include "runtime/thread.h"
 
-/*
- * --- Starting, and undoing it ------------------------------------------------------------------
- */
+/* --- Starting, and undoing it -------------------------------------------------------------- */
 
 static teff__atomic_u32 begun, ended;
 static int failing_worker;
@@ -77,9 +75,7 @@ Test(silo_threads, each_worker_is_started_and_stopped_once)
     cr_assert_eq(teff__atomic_u32_load_relaxed(&ended), 3);
 }
 
-/*
- * --- Calls -------------------------------------------------------------------------------------
- */
+/* --- Calls --------------------------------------------------------------------------------- */
 
 static void begin_two(void)
 {

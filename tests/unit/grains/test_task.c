@@ -233,9 +233,7 @@ Test(task, without_memory_there_is_none_and_no_future)
     cr_assert_eq(claim(client, start(client, 0, give, 5)), 5);
 }
 
-/*
- * --- Sleeping ----------------------------------------------------------------------------------
- */
+/* --- Sleeping ------------------------------------------------------------------------------ */
 
 static int sleep_in_order(teff_task *task, void *user)
 {
@@ -363,9 +361,7 @@ Test(task, stop_ends_a_claim_that_nothing_else_would)
     cr_assert_str_eq(story, "1 ");
 }
 
-/*
- * --- How many may wait -------------------------------------------------------------------------
- */
+/* --- How many may wait --------------------------------------------------------------------- */
 
 static void begin_two(void)
 {
