@@ -18,10 +18,11 @@ static void begin(void)
     teff__routes_init(&routes, &memory, 2, 4); /* worker 2, four entries */
 }
 
+/* teff_assert: Criterion's own asserts count for nothing after the test. */
 static void end(void)
 {
     teff__routes_finish(&routes);
-    cr_assert_eq(teff__atomic_u64_load_relaxed(&memory.bytes), 0);
+    teff_assert(teff__atomic_u64_load_relaxed(&memory.bytes) == 0);
 }
 
 TestSuite(route, .init = begin, .fini = end);
@@ -154,13 +155,14 @@ Test(route, without_memory_none_is_added_and_none_is_left_half_made)
 {
     teff__route *route = NULL;
     const teff_key key = teff_key_u64(5);
-    for (uint64_t n = 1; n <= 3; n++) { /* the table, the route, the slots */
-        teff__memory_fail_at(&memory, n == 1 ? 1 : n - 1);
+    static const uint64_t which[] = { 1, 2,
+                                      2 }; /* the table; the route; with the table, the slots */
+    for (int i = 0; i < 3; i++) {
+        teff__memory_fail_at(&memory, which[i]);
         cr_assert_eq(teff__routes_add(&routes, 80, 1, &key, 1005, &route), TEFF_ENOMEM);
         cr_assert_null(route);
         cr_assert_null(find(5));
     }
     cr_assert_eq(routes.slots.count, 0);
-    cr_assert_eq(find(5), NULL);
     cr_assert_eq(add(5), find(5));
 }

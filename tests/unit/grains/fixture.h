@@ -3,7 +3,8 @@
  * A simulated silo with one client, and a grain type, `probe`, whose turns and hooks a test puts
  * together. Criterion runs each test in a process of its own, so all of this begins anew with each.
  *
- * Inside turns and tasks use cr_expect: cr_assert leaves by a jump that is not for other stacks.
+ * Inside turns and tasks use cr_expect: cr_assert leaves by a jump that is not for other stacks. In what runs before and
+ * after a test use teff_assert: Criterion 2.4 prints what its own asserts find there, and counts the test as passed.
  */
 #ifndef TEFF_TESTS_UNIT_GRAINS_FIXTURE_H
 #define TEFF_TESTS_UNIT_GRAINS_FIXTURE_H
@@ -177,10 +178,10 @@ TEFF__INLINE void begin_with(teff_silo_options options)
     options.struct_size = sizeof(options);
     options.simulated = true;
     options.seed = options.seed != 0 ? options.seed : 1;
-    cr_assert_eq(teff_silo_create(&options, &silo), 0);
-    cr_assert_eq(teff_silo_register(silo, &probe_grain, &seen), 0);
-    cr_assert_eq(teff_silo_start(silo), 0);
-    cr_assert_eq(teff_client_create(silo, NULL, &client), 0);
+    teff_assert(teff_silo_create(&options, &silo) == 0);
+    teff_assert(teff_silo_register(silo, &probe_grain, &seen) == 0);
+    teff_assert(teff_silo_start(silo) == 0);
+    teff_assert(teff_client_create(silo, NULL, &client) == 0);
 }
 
 TEFF__INLINE void begin(void)
@@ -198,12 +199,12 @@ TEFF__INLINE void end(void)
 {
     if (silo == NULL)
         return;
-    cr_assert_null(teff_client_destroy(client));
-    cr_assert_eq(teff_silo_stop(silo), 0);
-    cr_assert_eq(teff__silo_open_count(silo), 0);
-    cr_assert_eq(teff__silo_grain_count(silo), 0);
+    teff_assert(teff_client_destroy(client) == NULL);
+    teff_assert(teff_silo_stop(silo) == 0);
+    teff_assert(teff__silo_open_count(silo) == 0);
+    teff_assert(teff__silo_grain_count(silo) == 0);
     silo = teff_silo_destroy(silo);
-    cr_assert_null(silo);
+    teff_assert(silo == NULL);
 }
 
 /* Runs a task to its end and gives what it returned. */

@@ -285,6 +285,7 @@ static void note_deactivation(teff_turn *turn, struct probe *self, int reason)
 
 static int send_around_leaving(teff_task *task, void *user)
 {
+    struct told told;
     probe_ref probe = probe_at(1);
     (void)user;
     for (int i = 1; i <= 6; i++) {
@@ -294,7 +295,8 @@ static int send_around_leaving(teff_task *task, void *user)
         if (i == 4) /* while deactivate waits */
             cr_expect_eq(teff_sleep(task, 5 * MS), 0);
     }
-    cr_expect_eq(probe_get(task, &probe, NULL, NULL), 0);
+    cr_expect_eq(probe_get(task, &probe, NULL, &told), 0);
+    cr_expect_eq(told.number, 4); /* as many as the second one noted: it began with zeroes */
     return 0;
 }
 
@@ -327,6 +329,28 @@ Test(activation, one_that_always_leaves_before_it_serves_is_given_up)
     cr_assert_eq(number_of(1), 0);
 }
 
+static int leave_from_the_second(teff_turn *turn, struct probe *self)
+{
+    (void)self;
+    return seen.activated >= 2 ? teff_turn_deactivate(turn) : 0;
+}
+
+static int call_behind_leaving(teff_task *task, void *user)
+{
+    probe_ref probe = probe_at(1);
+    (void)user;
+    cr_expect_eq(probe_leave_send(task, &probe, NULL), 0);
+    return probe_get(task, &probe, NULL, NULL);
+}
+
+Test(activation, that_an_earlier_one_served_does_not_save_the_mail_of_those_that_never_do)
+{
+    activating = leave_from_the_second;
+    cr_assert_eq(in_task(0, call_behind_leaving, NULL), TEFF_EREJECTED);
+    cr_assert_eq(seen.turns, 1);
+    cr_assert_eq(teff__silo_grain_count(silo), 0);
+}
+
 /* --- Stop ---------------------------------------------------------------------------------- */
 
 Test(activation, when_the_silo_stops_all_go_and_learn_why)
@@ -357,13 +381,35 @@ Test(activation, when_the_silo_stops_requests_that_run_and_wait_are_served_first
     expect_seen(1, 1);
 }
 
+Test(activation, mail_that_still_waits_when_it_must_go_for_the_stop_is_served_by_it)
+{
+    probe_ref probe = probe_at(1);
+    deactivating = be_told;
+    /* Longer than stop lets requests end, but not than it lets grains deactivate. */
+    cr_assert_eq(probe_rest_send(client, &probe, &(struct ask){ 10500 * MS, "rest" }), 0);
+    cr_assert_eq(probe_note_send(client, &probe, &(struct ask){ .number = 1 }), 0);
+    cr_assert_eq(teff_silo_run(silo), 0);
+    end();
+    cr_assert_str_eq(story, "rest(rest)1 -2 ");
+    expect_seen(1, 1);
+}
+
+static int leave_and_stay(teff_turn *turn, struct probe *self, const struct ask *arg,
+                          struct told *ret)
+{
+    (void)self, (void)arg, (void)ret;
+    cr_expect_eq(teff_turn_deactivate(turn), 0);
+    cr_expect_eq(teff_sleep(turn, 1000 * SECOND), TEFF_EUNAVAILABLE); /* stop asks meanwhile */
+    return 0;
+}
+
 Test(activation, the_first_reason_is_kept)
 {
     probe_ref probe = probe_at(1);
-    acting = leave_twice;
-    deactivating = be_told;
+    acting = leave_and_stay;
+    deactivating = look_at_state;
     cr_assert_eq(probe_act_send(client, &probe, NULL), 0);
     cr_assert_eq(teff_silo_run(silo), 0);
     end();
-    cr_assert_str_eq(story, "-1 ");
+    cr_assert_str_eq(story, "0:1 ");
 }

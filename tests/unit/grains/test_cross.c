@@ -195,6 +195,47 @@ Test(cross, a_call_that_is_forwarded_again_and_again_is_rejected)
 
 /* --- Order while grains move --------------------------------------------------------------- */
 
+/* Sends 1 to 20 by one reference, with others running in between. */
+static int send_twenty(teff_task *task, void *user)
+{
+    for (int i = 1; i <= 20; i++) {
+        cr_expect_eq(probe_note_send(task, user, &(struct ask){ .number = i }), 0);
+        cr_expect_eq(teff_sleep(task, 0), 0);
+    }
+    return 0;
+}
+
+Test(cross, while_a_way_is_corrected_what_took_the_old_one_is_not_overtaken)
+{
+    static int home[4];
+    for (int sender = 0; sender < 4; sender++) {
+        for (int old = 0; old < 4; old++) {
+            for (int next = 0; next < 4; next++) {
+                if (sender == old || old == next || next == sender)
+                    continue;
+                probe_ref from_sender = probe_at(1), from_old = from_sender,
+                          from_next = from_sender;
+                end();
+                begin_four_workers(); /* nobody knows a way */
+                cr_assert_eq(in_task(old, where, &from_old), old);
+                cr_assert_eq(in_task(sender, where, &from_sender), old);
+                cr_assert_eq(in_task(old, make_leave, &from_old), 0);
+                cr_assert_eq(in_task(next, where, &from_next), next);
+                probe_ref asker = from_sender;
+                story[0] = '\0';
+                spawn(sender, where, &asker); /* its answer corrects the way */
+                spawn(sender, send_twenty, &from_sender);
+                cr_assert_eq(teff_silo_run(silo), 0);
+                cr_assert_str_eq(story, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 ",
+                                 "%d: %d to %d: %s", sender, old, next, story);
+                cr_assert_eq(route_to((uint32_t)sender, 1)->record.address, from_next.ref.route);
+                home[next]++;
+            }
+        }
+    }
+    cr_assert_eq(home[3], 6);
+}
+
 enum { GRAINS = 3, SENDERS = 8, SENDS = 60 };
 
 static uint64_t chance_seed;

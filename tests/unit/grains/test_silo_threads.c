@@ -80,10 +80,10 @@ Test(silo_threads, each_worker_is_started_and_stopped_once)
 static void begin_two(void)
 {
     const teff_silo_options options = { .struct_size = sizeof(options), .workers = 2 };
-    cr_assert_eq(teff_silo_create(&options, &silo), 0);
-    cr_assert_eq(teff_silo_register(silo, &probe_grain, &seen), 0);
-    cr_assert_eq(teff_silo_start(silo), 0);
-    cr_assert_eq(teff_client_create(silo, NULL, &client), 0);
+    teff_assert(teff_silo_create(&options, &silo) == 0);
+    teff_assert(teff_silo_register(silo, &probe_grain, &seen) == 0);
+    teff_assert(teff_silo_start(silo) == 0);
+    teff_assert(teff_client_create(silo, NULL, &client) == 0);
 }
 
 TestSuite(silo_of_two_threads, .init = begin_two, .fini = end);

@@ -19,7 +19,7 @@ static teff__message answer;
 static void begin(void)
 {
     teff__memory_init(&memory, 0);
-    cr_assert_eq(teff__registry_init(&registry, &memory, 2), 0);
+    teff_assert(teff__registry_init(&registry, &memory, 2) == 0);
     workers[1].index = 1;
     teff__caller_init(&task, TEFF__CALLER_TASK, &workers[0], INT64_MAX);
     teff__caller_init(&other_task, TEFF__CALLER_TASK, &workers[0], INT64_MAX);
