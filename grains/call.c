@@ -122,9 +122,9 @@ static void post_from_client(teff__client *client, const teff__grains *grains,
     const uint64_t hash = teff__key_hash(&grains->seed, type->id, &to->key);
     message->address = to->route;
     message->flags = TEFF__MESSAGE_HINT;
-    message->to.type = &type->def.name;
-    message->to.route = 0;
-    message->to.key = to->key;
+    teff__message_to(message)->type = &type->def.name;
+    teff__message_to(message)->route = 0;
+    teff__message_to(message)->key = to->key;
     teff__exchange_post(client->exchange, (uint32_t)(hash % client->exchange->workers_count),
                         message);
 }

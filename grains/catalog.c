@@ -75,24 +75,9 @@ void teff__catalog_settle_slow(teff__catalog *catalog, teff__callback *callback,
         teff__worker_ready(&catalog->worker, &await->waiter);
 }
 
-/*
- * The result goes to where the argument was: that line the other core has had already and gives
- * back, the one behind it would be one more to fetch.
- */
-static void move_result(teff__message *message)
-{
-    const uint16_t from = message->value;
-    if (from == TEFF__MESSAGE_HEADER || message->code != 0)
-        return;
-    message->value = TEFF__MESSAGE_HEADER;
-    memmove(teff__message_value(message), (const char *)message + from,
-            message->of->methods[message->method].ret_size);
-}
-
 void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff__stripe *stripe,
                                      teff__message *message)
 {
-    move_result(message);
     if (stripe->worker != TEFF__NO_WORKER) {
         teff__catalog_post(catalog, stripe->worker, message);
     } else if (!teff__stripe_claim(stripe, message->correlation, message, 0)) {

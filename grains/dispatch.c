@@ -39,9 +39,9 @@ static void post_request(teff__catalog *catalog, teff__message *message, uint64_
     message->address = address;
     message->flags &= (uint8_t)~TEFF__MESSAGE_HINT;
     /* the caller's own name may be gone before the message is */
-    message->to.type = &type->def.name;
-    message->to.route = 0;
-    message->to.key = *key;
+    teff__message_to(message)->type = &type->def.name;
+    teff__message_to(message)->route = 0;
+    teff__message_to(message)->key = *key;
     teff__catalog_post(catalog, teff__address_worker(address), message);
 }
 
@@ -50,8 +50,8 @@ static void send_by_route(teff__catalog *catalog, teff__route *route, teff__mess
     const teff__type *type = teff__types_by_id(&catalog->grains->types, route->record.type);
     route->used = true;
     if (TEFF__UNLIKELY(route->switching)) {
-        message->to.type = &type->def.name;
-        message->to.key = route->record.key;
+        teff__message_to(message)->type = &type->def.name;
+        teff__message_to(message)->key = route->record.key;
         teff__queue_push(&route->waiting, &message->link);
         return;
     }
@@ -170,8 +170,8 @@ static void forward(teff__catalog *catalog, teff__route *route, teff__message *m
 /* The address that the message was sent to names no activation of that grain here. */
 static void arrived_astray(teff__catalog *catalog, teff__message *message)
 {
-    const teff__type *type = teff__dispatch_type(catalog->grains, &message->to);
-    const teff_key *key = &message->to.key;
+    const teff__type *type = teff__dispatch_type(catalog->grains, teff__message_to(message));
+    const teff_key *key = &teff__message_to(message)->key;
     uint64_t address;
     if (type == NULL) {
         refuse(catalog, message, TEFF_EINVAL, "no such grain type");
@@ -210,8 +210,8 @@ void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message)
     teff__activation *activation = own_activation(catalog, message->address);
     if (TEFF__LIKELY(activation != NULL) &&
         (TEFF__LIKELY((message->flags & TEFF__MESSAGE_HINT) == 0) ||
-         (teff__key_equal(&activation->record.key, &message->to.key) &&
-          teff__type_is(activation->type, message->to.type))))
+         (teff__key_equal(&activation->record.key, &teff__message_to(message)->key) &&
+          teff__type_is(activation->type, teff__message_to(message)->type))))
         take_in(catalog, activation, message);
     else
         arrived_astray(catalog, message);
@@ -226,7 +226,7 @@ static void begin_switch(teff__catalog *catalog, teff__route *route)
     teff__message *probe = teff__pool_take(&catalog->postbox.pools[0]);
     if (probe == NULL)
         return; /* the old address goes on to be forwarded; the next answer tries again */
-    memset(probe, 0, TEFF__MESSAGE_HEADER);
+    memset(probe, 0, sizeof(*probe));
     probe->home = &catalog->postbox.pools[0];
     probe->kind = TEFF__MESSAGE_PROBE;
     probe->correlation = route->name;

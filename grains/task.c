@@ -65,7 +65,6 @@ static teff__task *task_create(teff__exchange *exchange, int (*run)(teff_task *,
     task->message.kind = TEFF__MESSAGE_SPAWN;
     task->message.size_class = TEFF__MESSAGE_HEAP;
     task->message.heap_bytes = sizeof(*task);
-    task->message.value = TEFF__MESSAGE_HEADER; /* it has none */
     task->item.run = task_run;
     task->run = run;
     task->user = user;

@@ -49,13 +49,22 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
     teff__turn turn;
     const teff_method *method = &message->of->methods[message->method];
     const uint16_t argument = message->value;
-    message->value = (uint16_t)(argument + teff__align16(method->arg_size));
+    const uint16_t behind = (uint16_t)(argument + teff__align16(method->arg_size));
+    teff__stripe *stripe =
+        teff__registry_stripe(&catalog->exchange->registry, message->correlation);
+    const bool local = stripe->worker == catalog->worker.index;
+    /*
+     * A caller on this worker finds the result behind the argument. Another core's gets it in the
+     * argument's place: that line it has had already, the one behind would be one more to fetch.
+     */
+    _Alignas(16) char scratch[TEFF_VALUE_MAX];
+    void *result = TEFF__LIKELY(local) ? (char *)message + behind : scratch;
     teff__turn_begin(&turn, catalog, activation, message->deadline_ns);
-    teff__value_clear(teff__message_value(message), method->ret_size);
+    teff__value_clear(result, method->ret_size);
     message->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
     activation->served = true;
-    const int code = table[message->method](
-        &turn.caller, activation->data, (char *)message + argument, teff__message_value(message));
+    const int code =
+        table[message->method](&turn.caller, activation->data, (char *)message + argument, result);
     teff__turn_end(&turn);
     if (message->correlation == 0) {
         teff__postbox_drop(&catalog->postbox, message);
@@ -63,8 +72,15 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
     }
     if (TEFF__UNLIKELY(code != 0))
         answer_failure(&turn, message, code);
+    else if (local)
+        message->value = behind;
+    else
+        teff__value_copy(teff__message_value(message), result, method->ret_size);
     teff__message_answer(message, code, activation->record.address);
-    teff__catalog_respond(catalog, message);
+    if (TEFF__LIKELY(local))
+        teff__catalog_settle_in(catalog, stripe, message->correlation, message, 0);
+    else
+        teff__catalog_respond_elsewhere(catalog, stripe, message);
 }
 
 void teff__caller_drop_futures(teff__catalog *catalog, teff_caller *caller)

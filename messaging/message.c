@@ -50,7 +50,8 @@ void teff__postbox_drop_foreign(teff__postbox *postbox, teff__message *message)
 
 void teff__message_set_text(teff__message *message, const char *text)
 {
-    const size_t room = teff__message_bytes(message->size_class) - TEFF__MESSAGE_HEADER;
+    const size_t room =
+        teff__message_bytes(message->size_class) - TEFF__MESSAGE_HEADER - TEFF__MESSAGE_REFERENCE;
     const size_t length = strnlen(text, room - 1);
     char *body = teff__message_body(message);
     memcpy(body, text, length);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message: a header of one cache line, the grain it is for (when it travels), and a body.
+ * A message: a header of one cache line, a body, and the grain that it is for (when it travels).
  *
  *   line 0      header
- *   line 1      the reference: filled in only when the message leaves its sender's worker
  *   body        path of waiting turns (empty today) │ argument │ result: each aligned to 16 bytes
+ *   last line   the reference: filled in only when the message leaves its sender's worker
+ *
+ * What crosses to another core is the header and the line behind it, a pair that processors fetch
+ * together; the last line stays with the sender unless somebody has to look where the grain is.
  *
  * A message belongs to whoever holds it: an inbox, a mailbox, a turn, a settled callback, a caller
  * that takes its result. The response is the request's own memory, turned round, so answering needs
@@ -43,7 +46,8 @@ enum {
     TEFF__MESSAGE_CLASSES = 3,
     /* the class of a message that begins an object of its own, allocated by itself */
     TEFF__MESSAGE_HEAP = 3,
-    TEFF__MESSAGE_HEADER = 128,
+    TEFF__MESSAGE_HEADER = 64,
+    TEFF__MESSAGE_REFERENCE = 64,
     /*
      * All of a class's bytes: small enough for 100 in the first-level cache; what most values need;
      * the largest values with a full path (2 x 1024 + 16 x 8).
@@ -75,12 +79,10 @@ typedef struct teff__message {
     uint8_t path_count;
     uint8_t kind, flags, size_class, unused[3];
     int32_t code; /* response */
-    teff_ref to;
-    /* the body follows */
+    /* body and reference follow */
 } teff__message;
 
-_Static_assert(offsetof(teff__message, to) == TEFF__CACHE_LINE, "the header is one cache line");
-_Static_assert(sizeof(teff_ref) == 64, "a reference is 64 bytes");
+_Static_assert(sizeof(teff_ref) == TEFF__MESSAGE_REFERENCE, "a reference is a line");
 _Static_assert(sizeof(teff__message) == TEFF__MESSAGE_HEADER, "the body begins a line");
 
 static inline char *teff__message_body(const teff__message *message)
@@ -103,9 +105,16 @@ static inline uint32_t teff__message_bytes(uint32_t size_class)
 /* The smallest class for an argument and a result of that size. */
 static inline uint32_t teff__message_class(size_t argument_size, size_t result_size)
 {
-    const size_t bytes =
-        TEFF__MESSAGE_HEADER + teff__align16(argument_size) + teff__align16(result_size);
+    const size_t bytes = TEFF__MESSAGE_HEADER + TEFF__MESSAGE_REFERENCE +
+                         teff__align16(argument_size) + teff__align16(result_size);
     return bytes <= TEFF__MESSAGE_SMALL ? 0 : bytes <= TEFF__MESSAGE_MEDIUM ? 1 : 2;
+}
+
+/* The grain that a message is for; only where it travels. Not of the class HEAP. */
+static inline teff_ref *teff__message_to(const teff__message *message)
+{
+    return (teff_ref *)(void *)((char *)(uintptr_t)message +
+                                teff__message_bytes(message->size_class) - TEFF__MESSAGE_REFERENCE);
 }
 
 /* The argument of a request, the result of a response. */

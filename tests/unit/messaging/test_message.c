@@ -58,7 +58,7 @@ Test(message, one_taken_for_a_method_has_room_for_both_its_values)
         cr_assert_not_null(message);
         cr_assert_eq(message->size_class, number);
         cr_assert_eq(teff__message_bytes(message->size_class), bytes[number]);
-        cr_assert_eq(message->value, 128);
+        cr_assert_eq(message->value, 64);
         cr_assert_eq(message->method, number);
         cr_assert_eq(message->of, &sizes);
         cr_assert_eq(message->kind, TEFF__MESSAGE_REQUEST);
@@ -213,7 +213,7 @@ Test(message, one_that_begins_an_object_of_its_own_is_freed_by_whoever_drops_it)
     teff__message *message = teff__memory_alloc(&memory, BYTES);
     message->size_class = TEFF__MESSAGE_HEAP;
     message->heap_bytes = BYTES;
-    cr_assert_eq(teff__atomic_u64_load_relaxed(&memory.bytes), 228);
+    cr_assert_eq(teff__atomic_u64_load_relaxed(&memory.bytes), 164);
     teff__postbox_drop(&other, message);
     cr_assert_eq(teff__atomic_u64_load_relaxed(&memory.bytes), 0);
 }
