@@ -87,7 +87,7 @@ static int call_from_worker(teff_caller *caller, teff_ref *to, const teff_interf
         return teff__caller_fail(caller, r, false, method, NULL);
     message = teff__postbox_take(&catalog->postbox, of, number);
     if (TEFF__UNLIKELY(message == NULL))
-        return teff__caller_fail(caller, TEFF_ENOMEM, false, method, NULL);
+        return teff__caller_fail(caller, teff__postbox_refusal(method), false, method, NULL);
     r = teff__catalog_take_callback(catalog, &callback);
     if (TEFF__UNLIKELY(r != 0)) {
         teff__postbox_drop(&catalog->postbox, message);
@@ -149,7 +149,8 @@ static int prepare_from_client(teff__client *client, teff_ref *to, const teff_in
                                  teff__dispatch_reason(to));
     teff__message *message = teff__postbox_take(client->postbox, of, number);
     if (message == NULL)
-        return teff__caller_fail(&client->caller, TEFF_ENOMEM, false, method, NULL);
+        return teff__caller_fail(&client->caller, teff__postbox_refusal(method), false, method,
+                                 NULL);
     message->correlation = 0;
     message->deadline_ns = deadline_ns;
     put_argument(message, method, argument);
@@ -215,7 +216,7 @@ static int send_from_worker(teff_caller *caller, teff_ref *to, const teff_interf
         return teff__caller_fail(caller, TEFF_EUNAVAILABLE, false, method, NULL);
     teff__message *message = teff__postbox_take(&catalog->postbox, of, number);
     if (message == NULL)
-        return teff__caller_fail(caller, TEFF_ENOMEM, false, method, NULL);
+        return teff__caller_fail(caller, teff__postbox_refusal(method), false, method, NULL);
     message->correlation = 0;
     message->deadline_ns = INT64_MAX;
     put_argument(message, method, argument);

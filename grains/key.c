@@ -51,7 +51,7 @@ teff_key teff_key_u128(uint64_t high, uint64_t low)
 
 int teff_key_text(const char *text, size_t size, teff_key *ret)
 {
-    if (text == NULL || size == 0 || size > TEFF_KEY_TEXT_MAX)
+    if (text == NULL || size == 0 || size > TEFF_KEY_TEXT_MAX || ret == NULL)
         return TEFF_EINVAL;
     teff_key made = { .kind = TEFF_KEY_TEXT, .size = (uint8_t)size };
     memcpy(made.bytes, text, size);
@@ -134,6 +134,7 @@ static void blake2b_compress(uint64_t h[8], const unsigned char *block, uint64_t
 teff_key teff_key_digest(const void *data, size_t size)
 {
     const unsigned char *bytes = data;
+    size = data != NULL ? size : 0;
     unsigned char block[BLAKE2B_BLOCK] = { 0 };
     uint64_t h[8];
     memcpy(h, blake2b_iv, sizeof(h));

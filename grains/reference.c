@@ -18,5 +18,7 @@ static bool name_equal(const teff_name *a, const teff_name *b)
 
 bool teff_ref_equal(const teff_ref *a, const teff_ref *b)
 {
+    if (a == NULL || b == NULL)
+        return a == b;
     return teff__key_equal(&a->key, &b->key) && name_equal(a->type, b->type);
 }

@@ -143,6 +143,8 @@ int teff_silo_spawn(teff_silo *silo, int worker, int (*run)(teff_task *task, voi
     if (silo == NULL || run == NULL || (caller == NULL) != (ret == NULL))
         return TEFF_EINVAL;
     teff__exchange *exchange = teff__silo_exchange(silo);
+    if (teff__exchange_forked(exchange))
+        return TEFF_EINVALIDSTATE;
     if (caller != NULL) {
         const int allowed = teff__caller_check(caller);
         if (allowed != 0)

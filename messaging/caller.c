@@ -5,6 +5,7 @@
  */
 #include "messaging/caller.h"
 
+#include "messaging/client.h"
 #include "runtime/sized.h"
 
 #include "teff/status.h"
@@ -15,10 +16,21 @@
 #define EXACT_BELOW_NS INT64_C(100000000)
 #define NS_PER_MS      INT64_C(1000000)
 
+/*
+ * Only the caller's own thread may leave options for its next call; to another one that call will
+ * say so.
+ */
+static bool is_here(const teff_caller *caller)
+{
+    if (caller->kind == TEFF__CALLER_CLIENT)
+        return ((const teff__client *)(const void *)caller)->thread == teff__thread_self();
+    return teff__worker_here(caller->home); /* a catalog begins with its worker */
+}
+
 teff_caller *teff_with(teff_caller *caller, const teff_call_options *options)
 {
-    if (caller == NULL)
-        return NULL;
+    if (caller == NULL || !is_here(caller))
+        return caller;
     teff_call_options known;
     if (options == NULL || teff__sized_copy(&known, sizeof(known), sizeof(known), options) != 0 ||
         known.timeout_ns < 0 || known.cancel != NULL) {
@@ -35,8 +47,8 @@ teff_caller *teff_with(teff_caller *caller, const teff_call_options *options)
 
 teff_caller *teff_within(teff_caller *caller, int64_t timeout_ns)
 {
-    if (caller == NULL)
-        return NULL;
+    if (caller == NULL || !is_here(caller))
+        return caller;
     caller->next |= timeout_ns > 0 ? TEFF__NEXT_TIMEOUT : TEFF__NEXT_INVALID;
     caller->next_timeout_ns = timeout_ns;
     return caller;

@@ -43,7 +43,8 @@ int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **re
     if (silo == NULL || ret == NULL || loop != NULL)
         return TEFF_EINVAL;
     teff__exchange *exchange = teff__silo_exchange(silo);
-    if (teff__exchange_inside(exchange))
+    if (teff__exchange_forked(exchange) || teff__exchange_inside(exchange) ||
+        (exchange->clock.simulated && exchange->thread != teff__thread_self()))
         return TEFF_EINVALIDSTATE;
     teff__client *client = teff__memory_alloc(exchange->memory, sizeof(*client));
     if (client == NULL)
@@ -164,7 +165,7 @@ static void wait_slot(teff__client *client, uint64_t id)
 
 int teff__client_check(const teff__client *client)
 {
-    if (client->thread != teff__thread_self())
+    if (client->thread != teff__thread_self() || teff__exchange_forked(client->exchange))
         return TEFF_EINVALIDSTATE;
     return teff__exchange_inside(client->exchange) ? TEFF_EWOULDBLOCK : 0;
 }

@@ -27,6 +27,8 @@ typedef struct teff__exchange {
     teff__mutex lock;       /* the silo's: state, clients */
     uint32_t clients_count; /* guarded by lock */
     bool admits;            /* new clients; guarded by lock */
+    uintptr_t thread;       /* simulated: the one that started the silo */
+    teff__atomic_u32 *born; /* 1, but in a child that forked; see teff__fork_wipe */
     /*
      * Simulated: runs what is runnable on the calling thread; when nothing is, moves the clock to
      * what is due next, but not past `until_ns`. False: nothing ran, and the clock is there.
@@ -45,6 +47,12 @@ static inline bool teff__exchange_inside(const teff__exchange *exchange)
         if (exchange->workers[i] != NULL && teff__worker_here(exchange->workers[i]))
             return true;
     return false;
+}
+
+/* Whether this process is a child of the one that made the silo: its threads are not here. */
+static inline bool teff__exchange_forked(const teff__exchange *exchange)
+{
+    return teff__atomic_u32_load_relaxed(exchange->born) == 0;
 }
 
 /* Posts one message to a worker's inbox, from any thread. */

@@ -7,6 +7,8 @@
  */
 #include "messaging/message.h"
 
+#include "teff/status.h"
+
 void teff__postbox_init(teff__postbox *postbox, teff__memory *memory, uint32_t messages_max)
 {
     for (uint32_t i = 0; i < TEFF__MESSAGE_CLASSES; i++)
@@ -19,6 +21,13 @@ void teff__postbox_finish(teff__postbox *postbox)
 {
     for (uint32_t i = 0; i < TEFF__MESSAGE_CLASSES; i++)
         teff__pool_finish(&postbox->pools[i]);
+}
+
+int teff__postbox_refusal(const teff_method *method)
+{
+    return teff__message_class(method->arg_size, method->ret_size) == TEFF__MESSAGE_HEAP
+               ? TEFF_EINVAL
+               : TEFF_ENOMEM;
 }
 
 void teff__postbox_flush(teff__postbox *postbox)

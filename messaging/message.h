@@ -102,12 +102,15 @@ static inline uint32_t teff__message_bytes(uint32_t size_class)
                              : TEFF__MESSAGE_LARGE;
 }
 
-/* The smallest class for an argument and a result of that size. */
+/* The smallest class for an argument and a result of that size; HEAP: none, they are too large. */
 static inline uint32_t teff__message_class(size_t argument_size, size_t result_size)
 {
     const size_t bytes = TEFF__MESSAGE_HEADER + TEFF__MESSAGE_REFERENCE +
                          teff__align16(argument_size) + teff__align16(result_size);
-    return bytes <= TEFF__MESSAGE_SMALL ? 0 : bytes <= TEFF__MESSAGE_MEDIUM ? 1 : 2;
+    return bytes <= TEFF__MESSAGE_SMALL    ? 0
+           : bytes <= TEFF__MESSAGE_MEDIUM ? 1
+           : bytes <= TEFF__MESSAGE_LARGE  ? 2
+                                           : TEFF__MESSAGE_HEAP;
 }
 
 /* The grain that a message is for; only where it travels. Not of the class HEAP. */
@@ -190,12 +193,17 @@ TEFF__INTERNAL void teff__postbox_flush(teff__postbox *postbox);
 /* Drops a message that does not come from one of these pools. */
 TEFF__INTERNAL void teff__postbox_drop_foreign(teff__postbox *postbox, teff__message *message);
 
-/* A message for that method with its fixed fields filled in, or NULL. */
+/* Messages are as large as values may be; a table of methods made by hand may ask for more. */
+TEFF__INTERNAL int teff__postbox_refusal(const teff_method *method);
+
+/* A message for that method with its fixed fields filled in, or NULL: see teff__postbox_refusal. */
 static inline teff__message *teff__postbox_take(teff__postbox *postbox, const teff_interface *of,
                                                 uint32_t number)
 {
     const teff_method *method = &of->methods[number];
     const uint32_t size_class = teff__message_class(method->arg_size, method->ret_size);
+    if (TEFF__UNLIKELY(size_class == TEFF__MESSAGE_HEAP))
+        return NULL;
     teff__message *message = teff__pool_take(&postbox->pools[size_class]);
     if (TEFF__UNLIKELY(message == NULL))
         return NULL;

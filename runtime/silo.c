@@ -20,6 +20,7 @@
 #define RESPONSE_TIMEOUT_NS INT64_C(30000000000)
 #define STOP_TIMEOUT_NS     INT64_C(10000000000)
 #define MAILBOX_MAX         65536
+#define PAGE_BYTES          4096
 /* All the time there is, so that a sum with a clock's does not overflow. */
 #define TIMEOUT_MAX_NS (INT64_MAX / 2)
 /* How much longer than the phases' own limits stop waits before it calls a worker stuck. */
@@ -55,7 +56,6 @@ struct teff_silo {
     int begin_result;
     bool joined;
     stop_waiter *waiters;
-    uintptr_t thread;         /* simulated: the one that started it */
     bool *ended;              /* simulated: by worker */
     teff__atomic_u32 pending; /* workers that have not acknowledged the phase */
     teff__atomic_u32 phase;   /* written between two phases */
@@ -176,6 +176,17 @@ static void silo_init(teff_silo *silo)
     teff__hash_seed_init(&grains->seed, &chance);
 }
 
+/* The part that create made. */
+static void silo_free(teff_silo *silo)
+{
+    teff__memory_release(&silo->memory, silo->exchange.born, PAGE_BYTES);
+    teff__condition_finish(&silo->changed);
+    teff__mutex_finish(&silo->exchange.lock);
+    teff_assert_slow(teff__atomic_u64_load_relaxed(&silo->memory.bytes) == 0);
+    teff__memory outside = silo->outside;
+    teff__memory_free(&outside, silo, sizeof(*silo));
+}
+
 int teff_silo_create(const teff_silo_options *from, teff_silo **ret)
 {
     teff_silo_options options;
@@ -192,6 +203,13 @@ int teff_silo_create(const teff_silo_options *from, teff_silo **ret)
     silo->outside = outside;
     silo->options = options;
     silo_init(silo);
+    silo->exchange.born = teff__memory_reserve(&silo->memory, PAGE_BYTES);
+    if (silo->exchange.born == NULL) {
+        silo_free(silo);
+        return TEFF_ENOMEM;
+    }
+    teff__fork_wipe(silo->exchange.born, PAGE_BYTES);
+    teff__atomic_u32_store_relaxed(silo->exchange.born, 1);
     *ret = silo;
     return 0;
 }
@@ -301,7 +319,7 @@ static int start_workers(teff_silo *silo)
 {
     int r = 0;
     if (silo->exchange.clock.simulated) {
-        silo->thread = teff__thread_self();
+        silo->exchange.thread = teff__thread_self();
         for (uint32_t i = 0; i < silo->built; i++)
             silo->ended[i] = teff__catalog_ops.begin(silo->exchange.workers[i]) != 0;
         r = silo->begin_result;
@@ -438,6 +456,8 @@ int teff_silo_stop(teff_silo *silo)
 {
     if (silo == NULL)
         return TEFF_EINVAL;
+    if (teff__exchange_forked(&silo->exchange))
+        return TEFF_EINVALIDSTATE;
     if (teff__exchange_inside(&silo->exchange))
         return TEFF_EWOULDBLOCK;
     int r = TEFF_EINVALIDSTATE;
@@ -460,6 +480,8 @@ int teff_silo_stop_then(teff_silo *silo, void (*stopped)(void *user, int result)
 {
     if (silo == NULL || stopped == NULL)
         return TEFF_EINVAL;
+    if (teff__exchange_forked(&silo->exchange))
+        return TEFF_EINVALIDSTATE;
     stop_waiter *waiter = teff__memory_alloc(&silo->memory, sizeof(*waiter));
     if (waiter == NULL)
         return TEFF_ENOMEM;
@@ -483,7 +505,7 @@ teff_silo *teff_silo_destroy(teff_silo *silo)
 {
     if (silo == NULL)
         return NULL;
-    if (teff__exchange_inside(&silo->exchange))
+    if (teff__exchange_forked(&silo->exchange) || teff__exchange_inside(&silo->exchange))
         return silo;
     teff__mutex_lock(&silo->exchange.lock);
     const silo_state state = silo->state;
@@ -502,11 +524,7 @@ teff_silo *teff_silo_destroy(teff_silo *silo)
     teff__memory_free(&silo->memory, silo->exchange.workers, workers * sizeof(void *));
     teff__memory_free(&silo->memory, silo->grains.catalogs, workers * sizeof(void *));
     teff__memory_free(&silo->memory, silo->ended, workers * sizeof(bool));
-    teff__condition_finish(&silo->changed);
-    teff__mutex_finish(&silo->exchange.lock);
-    teff_assert_slow(teff__atomic_u64_load_relaxed(&silo->memory.bytes) == 0);
-    teff__memory outside = silo->outside;
-    teff__memory_free(&outside, silo, sizeof(*silo));
+    silo_free(silo);
     return NULL;
 }
 
@@ -567,9 +585,11 @@ int teff_silo_advance(teff_silo *silo, int64_t duration_ns)
         return TEFF_EINVAL;
     if (!silo->exchange.clock.simulated || silo->state == SILO_CREATED ||
         silo->state == SILO_FAILED || silo->state == SILO_STOPPED ||
-        silo->thread != teff__thread_self() || teff__exchange_inside(&silo->exchange))
+        silo->exchange.thread != teff__thread_self() || teff__exchange_inside(&silo->exchange))
         return TEFF_EINVALIDSTATE;
-    const int64_t until_ns = teff__time_add(teff__silo_now_ns(silo), duration_ns);
+    int64_t until_ns = teff__time_add(teff__silo_now_ns(silo), duration_ns);
+    if (until_ns == INT64_MAX)
+        until_ns--; /* which means never */
     while (step(silo, until_ns)) {
     }
     return 0;

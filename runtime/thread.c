@@ -292,3 +292,8 @@ void teff__wakeup_close(int fd)
     if (fd >= 0)
         (void)close(fd);
 }
+
+void teff__fork_wipe(void *page, size_t size)
+{
+    (void)madvise(page, size, MADV_WIPEONFORK);
+}

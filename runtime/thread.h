@@ -77,6 +77,13 @@ TEFF__INTERNAL uint32_t teff__thread_cores(void);
 TEFF__INTERNAL void teff__futex_wait(teff__atomic_u32 *word, uint32_t seen, int64_t deadline_ns);
 TEFF__INTERNAL void teff__futex_wake(teff__atomic_u32 *word);
 
+/*
+ * Makes a page that was reserved read as zeroes in a child that forks, where the kernel can (4.14).
+ * So a word in it tells a child that the threads it counts on are not there, at the price of a
+ * load.
+ */
+TEFF__INTERNAL void teff__fork_wipe(void *page, size_t size);
+
 /* A thread's private alarm clock: a file descriptor that a loop watches (an eventfd). */
 TEFF__INTERNAL int teff__wakeup_open(int *ret_fd); /* 0 or a negated errno */
 TEFF__INTERNAL void teff__wakeup_send(int fd);

@@ -103,7 +103,8 @@ TEFF_EXPORT int teff_silo_start(teff_silo *silo);
  *
  * Threads:  any but the silo's own. Several may call it; each gets the result.
  * Suspends: blocks until stopped.
- * Time:     stop_timeout_ns, and what a turn that does not yield takes.
+ * Time:     stop_timeout_ns, a second more for what is deactivated then and another for what still
+ *           waits; 5 s beyond that before a turn that never yields is called stuck.
  * Errors:   TEFF_EWOULDBLOCK: called on a worker, in a completion function, or on the loop that the
  *           silo runs on. TEFF_EINVALIDSTATE: never started. TEFF_ESTUCK: a turn never yielded;
  *           nothing it can reach was freed.
@@ -143,8 +144,8 @@ TEFF_EXPORT int teff_silo_advance(teff_silo *silo, int64_t duration_ns);
 
 /*
  * Frees a silo, stopping it first where it runs; NULL is allowed. Returns NULL; or the silo, with
- * nothing freed, where it cannot: clients of it are left, it is stuck, or this thread may not block
- * (see teff_silo_stop).
+ * nothing freed, where it cannot: clients of it are left (it has stopped all the same), it is stuck,
+ * or this thread may not block (see teff_silo_stop).
  *
  * Ownership: takes `silo`, if it returns NULL.
  * Threads:   one; no other may use the silo any more.

@@ -39,7 +39,7 @@
        "the grain waits for this very call: break the circle, or allow reentrancy")                \
     XX(TEFF_EGONE, -10012, "what this handle named is gone: look it up, or open it, anew")         \
     XX(TEFF_ESTUCK, -10013,                                                                        \
-       "a turn never yields: it is named in the log, and nothing that it can reach was freed")
+       "a turn never yields: nothing that it can reach was freed; find it with a debugger")
 /* clang-format on */
 
 /* The table's names, as constants. */

@@ -2,6 +2,8 @@
 /* Callers: the options of the next call, the deadline that comes of them, and the last outcome. */
 #include "messaging/caller.h"
 
+#include "runtime/worker.h"
+
 #include "teff/status.h"
 
 #include <criterion/criterion.h>
@@ -11,6 +13,7 @@
 
 static teff__clock clock_now; /* at 5 s */
 static const teff__call_defaults defaults = { 30 * SECOND, &clock_now };
+static teff__worker worker; /* on whose thread the caller runs */
 static teff_caller caller;
 
 static const teff_method plain = { "plain", 8, 8, 0 };
@@ -25,7 +28,10 @@ static void begin(void)
 {
     teff__clock_init(&clock_now, true);
     clock_now.simulated_ns = 5 * SECOND;
-    teff__caller_init(&caller, TEFF__CALLER_TURN, NULL, INT64_MAX);
+    worker.clock = &clock_now;
+    worker.running = true;
+    teff__atomic_u64_store_relaxed(&worker.thread, teff__thread_self());
+    teff__caller_init(&caller, TEFF__CALLER_TURN, &worker, INT64_MAX);
 }
 
 TestSuite(caller, .init = begin);
@@ -258,5 +264,14 @@ Test(caller, a_failure_uses_up_the_options)
 {
     teff_within(&caller, SECOND);
     (void)teff__caller_fail(&caller, TEFF_EUNAVAILABLE, false, &plain, NULL);
+    expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT);
+}
+
+Test(caller, another_threads_wishes_are_not_the_callers)
+{
+    teff__atomic_u64_store_relaxed(&worker.thread, teff__thread_self() + 1);
+    cr_assert_eq(teff_within(&caller, -1), &caller);
+    cr_assert_eq(teff_with(&caller, NULL), &caller);
+    teff__atomic_u64_store_relaxed(&worker.thread, teff__thread_self());
     expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT);
 }
