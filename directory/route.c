@@ -19,11 +19,9 @@ void teff__routes_init(teff__routes *routes, teff__memory *memory, uint32_t work
 
 void teff__routes_finish(teff__routes *routes)
 {
-    for (uint32_t slot = 0; slot < routes->slots.made; slot++) {
-        const teff__slot *at = teff__slotmap_at(&routes->slots, slot);
-        if (at->generation & 1)
-            teff__memory_free(routes->memory, at->value, sizeof(teff__route));
-    }
+    teff__route *route;
+    for (uint32_t slot = 0; (route = teff__slotmap_next(&routes->slots, &slot)) != NULL;)
+        teff__memory_free(routes->memory, route, sizeof(*route));
     teff__table_finish(&routes->table, routes->memory);
     teff__slotmap_finish(&routes->slots);
 }

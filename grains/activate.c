@@ -40,7 +40,7 @@ static int take_address(teff__catalog *catalog, teff__activation *activation, ui
 }
 
 int teff__activation_create(teff__catalog *catalog, const teff__type *type, const teff_key *key,
-                            uint64_t hash, teff__activation **ret, uint64_t *ret_address)
+                            uint64_t hash, uint64_t *ret_address)
 {
     if (TEFF__UNLIKELY(catalog->phase >= TEFF__STOP_DEACTIVATE))
         return TEFF_EUNAVAILABLE;
@@ -59,12 +59,8 @@ int teff__activation_create(teff__catalog *catalog, const teff__type *type, cons
         return r;
     }
     r = teff__directory_register(&catalog->grains->directory, &activation->record, ret_address);
-    if (r != 0 || *ret_address != activation->record.address) {
+    if (r != 0 || *ret_address != activation->record.address)
         activation_free(catalog, activation); /* it never ran */
-        activation = NULL;
-    }
-    if (r == 0)
-        *ret = activation;
     return r;
 }
 

@@ -10,13 +10,13 @@
 #include "grains/catalog.h"
 
 /*
- * Makes an activation of a grain that the directory did not know, and registers it. *ret is NULL
- * where another one was quicker; *ret_address is the valid one's, either way. Runs nothing yet.
+ * Makes an activation of a grain that the directory did not know, and registers it; frees it again
+ * where another one was quicker. *ret_address is the valid one's, either way. Runs nothing yet.
  * TEFF_ENOMEM, TEFF_ELIMIT, TEFF_EUNAVAILABLE.
  */
 TEFF__INTERNAL int teff__activation_create(teff__catalog *catalog, const teff__type *type,
                                            const teff_key *key, uint64_t hash,
-                                           teff__activation **ret, uint64_t *ret_address);
+                                           uint64_t *ret_address);
 
 /*
  * Asks for an activation to be deactivated once none of its turns runs. The first reason is kept.

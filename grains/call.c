@@ -122,9 +122,7 @@ static void post_from_client(teff__client *client, const teff__grains *grains,
     const uint64_t hash = teff__key_hash(&grains->seed, type->id, &to->key);
     message->address = to->route;
     message->flags = TEFF__MESSAGE_HINT;
-    teff__message_to(message)->type = &type->def.name;
-    teff__message_to(message)->route = 0;
-    teff__message_to(message)->key = to->key;
+    teff__message_address_to(message, &type->def.name, &to->key);
     teff__exchange_post(client->exchange, (uint32_t)(hash % client->exchange->workers_count),
                         message);
 }

@@ -259,19 +259,15 @@ void teff__catalog_drain(teff__catalog *catalog)
 {
     teff__memory *memory = catalog->exchange->memory;
     drop_queue(catalog, teff__inbox_take(&catalog->worker.inbox));
-    for (uint32_t slot = 0; slot < catalog->activations.made; slot++) {
-        const teff__slot *at = teff__slotmap_at(&catalog->activations, slot);
-        teff__activation *activation = at->value;
-        if ((at->generation & 1) == 0)
-            continue;
+    teff__activation *activation;
+    for (uint32_t slot = 0;
+         (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;) {
         drop_queue(catalog, activation->mailbox.head);
         teff__memory_free(memory, activation, teff__activation_bytes(activation->type));
     }
-    for (uint32_t i = 0; i < catalog->routes.slots.made; i++) {
-        const teff__slot *at = teff__slotmap_at(&catalog->routes.slots, i);
-        if (at->generation & 1)
-            drop_queue(catalog, ((teff__route *)at->value)->waiting.head);
-    }
+    teff__route *route;
+    for (uint32_t slot = 0; (route = teff__slotmap_next(&catalog->routes.slots, &slot)) != NULL;)
+        drop_queue(catalog, route->waiting.head);
     teff__tasks_drop(catalog);
     teff__turn_blocks_drop(catalog);
     teff__postbox_flush(&catalog->postbox);

@@ -208,6 +208,15 @@ TEFF__HOT_INLINE int teff__catalog_deliver(teff__catalog *catalog, teff__activat
     return 0;
 }
 
+/* This worker's activation of that address; NULL: it is another's, or gone. */
+TEFF__HOT_INLINE teff__activation *teff__catalog_own(const teff__catalog *catalog, uint64_t address)
+{
+    return TEFF__LIKELY(teff__address_tag_of(address) == catalog->tag)
+               ? teff__slotmap_get(&catalog->activations, teff__address_slot(address),
+                                   teff__address_generation(address))
+               : NULL;
+}
+
 /*
  * The activation that a reference's hint names, if it is this worker's and really the reference's
  * grain.
@@ -215,10 +224,7 @@ TEFF__HOT_INLINE int teff__catalog_deliver(teff__catalog *catalog, teff__activat
 TEFF__HOT_INLINE teff__activation *teff__catalog_hinted(const teff__catalog *catalog,
                                                         const teff_ref *to)
 {
-    if (TEFF__UNLIKELY(teff__address_tag_of(to->route) != catalog->tag))
-        return NULL;
-    teff__activation *activation = teff__slotmap_get(
-        &catalog->activations, teff__address_slot(to->route), teff__address_generation(to->route));
+    teff__activation *activation = teff__catalog_own(catalog, to->route);
     if (TEFF__UNLIKELY(activation == NULL || !teff__key_equal(&activation->record.key, &to->key) ||
                        to->type == NULL || !teff__type_is(activation->type, to->type)))
         return NULL;

@@ -38,10 +38,7 @@ static void post_request(teff__catalog *catalog, teff__message *message, uint64_
 {
     message->address = address;
     message->flags &= (uint8_t)~TEFF__MESSAGE_HINT;
-    /* the caller's own name may be gone before the message is */
-    teff__message_to(message)->type = &type->def.name;
-    teff__message_to(message)->route = 0;
-    teff__message_to(message)->key = *key;
+    teff__message_address_to(message, &type->def.name, key);
     teff__catalog_post(catalog, teff__address_worker(address), message);
 }
 
@@ -50,35 +47,21 @@ static void send_by_route(teff__catalog *catalog, teff__route *route, teff__mess
     const teff__type *type = teff__types_by_id(&catalog->grains->types, route->record.type);
     route->used = true;
     if (TEFF__UNLIKELY(route->switching)) {
-        teff__message_to(message)->type = &type->def.name;
-        teff__message_to(message)->key = route->record.key;
+        teff__message_address_to(message, &type->def.name, &route->record.key);
         teff__queue_push(&route->waiting, &message->link);
         return;
     }
     post_request(catalog, message, route->record.address, type, &route->record.key);
 }
 
-/*
- * This worker's activation of that address, which the directory gave a moment ago: it may be gone
- * only if it is not ours.
- */
-static teff__activation *own_activation(const teff__catalog *catalog, uint64_t address)
-{
-    return teff__address_tag_of(address) == catalog->tag
-               ? teff__slotmap_get(&catalog->activations, teff__address_slot(address),
-                                   teff__address_generation(address))
-               : NULL;
-}
-
 /* The address of the grain's activation: the registered one, or one that is made here. */
 static int find_or_create(teff__catalog *catalog, const teff__type *type, const teff_key *key,
                           uint64_t hash, uint64_t *ret_address)
 {
-    teff__activation *created;
     *ret_address = teff__directory_find(&catalog->grains->directory, hash, type->id, key);
     if (*ret_address != 0)
         return 0;
-    return teff__activation_create(catalog, type, key, hash, &created, ret_address);
+    return teff__activation_create(catalog, type, key, hash, ret_address);
 }
 
 /*
@@ -111,7 +94,7 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
         int r = find_or_create(catalog, type, &to->key, hash, &address);
         if (r != 0)
             return r;
-        teff__activation *activation = own_activation(catalog, address);
+        teff__activation *activation = teff__catalog_own(catalog, address);
         if (activation != NULL) {
             to->route = address;
             return teff__catalog_deliver(catalog, activation, message);
@@ -193,7 +176,7 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
         refuse(catalog, message, r, r == TEFF_ENOMEM ? teff__no_instance : NULL);
         return;
     }
-    teff__activation *activation = own_activation(catalog, address);
+    teff__activation *activation = teff__catalog_own(catalog, address);
     if (activation != NULL) {
         take_in(catalog, activation, message);
         return;
@@ -207,7 +190,7 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
 
 void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message)
 {
-    teff__activation *activation = own_activation(catalog, message->address);
+    teff__activation *activation = teff__catalog_own(catalog, message->address);
     if (TEFF__LIKELY(activation != NULL) &&
         (TEFF__LIKELY((message->flags & TEFF__MESSAGE_HINT) == 0) ||
          (teff__key_equal(&activation->record.key, &teff__message_to(message)->key) &&

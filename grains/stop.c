@@ -21,21 +21,20 @@ int64_t teff__stop_due_ns(const teff__catalog *catalog)
 
 static void ask_all(teff__catalog *catalog)
 {
-    for (uint32_t slot = 0; slot < catalog->activations.made; slot++) {
-        const teff__slot *at = teff__slotmap_at(&catalog->activations, slot);
-        if (at->generation & 1)
-            teff__activation_ask(catalog, at->value, TEFF_DEACTIVATED_STOP);
-    }
+    teff__activation *activation;
+    for (uint32_t slot = 0;
+         (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;)
+        teff__activation_ask(catalog, activation, TEFF_DEACTIVATED_STOP);
 }
 
-/* Refuses the mail of activations that will serve none any more: a turn of theirs does not end. */
+/*
+ * Refuses the mail of activations that will serve none any more: a turn of theirs does not end.
+ */
 static void refuse_mail(teff__catalog *catalog)
 {
-    for (uint32_t slot = 0; slot < catalog->activations.made; slot++) {
-        const teff__slot *at = teff__slotmap_at(&catalog->activations, slot);
-        if ((at->generation & 1) == 0)
-            continue;
-        teff__activation *activation = at->value;
+    teff__activation *activation;
+    for (uint32_t slot = 0;
+         (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;) {
         for (teff__link *link; (link = teff__queue_pop(&activation->mailbox)) != NULL;)
             teff__catalog_reject(catalog, (teff__message *)link, TEFF_EUNAVAILABLE, NULL);
         activation->mail_count = 0;

@@ -77,12 +77,9 @@ static teff__task *task_create(teff__exchange *exchange, int (*run)(teff_task *,
  */
 static int open_future(teff_caller *caller, uint64_t *ret_id, bool *ret_sendable)
 {
-    if (caller->kind == TEFF__CALLER_CLIENT) {
-        teff__client *client = teff__client_of(caller);
-        if (client->thread != teff__thread_self())
-            return TEFF_EINVALIDSTATE;
-        return teff__client_open(client, INT64_MAX, TEFF__CALLBACK_FUTURE, ret_id, ret_sendable);
-    }
+    if (caller->kind == TEFF__CALLER_CLIENT)
+        return teff__client_open(teff__client_of(caller), INT64_MAX, TEFF__CALLBACK_FUTURE, ret_id,
+                                 ret_sendable);
     teff__catalog *catalog = caller->home;
     teff__callback *callback;
     const int r = teff__catalog_take_callback(catalog, &callback);
@@ -94,17 +91,12 @@ static int open_future(teff_caller *caller, uint64_t *ret_id, bool *ret_sendable
 }
 
 /* Takes back a future whose task never went anywhere. */
-static void drop_future(teff_caller *caller, const teff__registry *registry, uint64_t id)
+static void drop_future(teff_caller *caller, uint64_t id)
 {
-    teff__message *answer;
-    if (caller->kind == TEFF__CALLER_CLIENT) {
-        teff__client *client = teff__client_of(caller);
-        (void)teff__stripe_claim(client->stripe, id, NULL, TEFF_ECANCELED);
-        teff__client_settled(client, id);
-    } else {
-        teff__catalog_settle(caller->home, id, NULL, TEFF_ECANCELED);
-    }
-    (void)teff__future_take(registry, caller, id, &answer);
+    if (caller->kind == TEFF__CALLER_CLIENT)
+        teff__client_drop_future(teff__client_of(caller), id);
+    else
+        teff__caller_drop_future(caller->home, caller, id);
 }
 
 /*
@@ -157,17 +149,16 @@ int teff_silo_spawn(teff_silo *silo, int worker, int (*run)(teff_task *task, voi
     teff__task *task = task_create(exchange, run, user);
     if (task == NULL)
         return TEFF_ENOMEM;
-    const teff__registry *registry = &exchange->registry;
     bool sendable = true;
     uint64_t id = 0;
     int r = caller != NULL ? open_future(caller, &id, &sendable) : 0;
     if (r == 0) {
         task->message.correlation = id;
         if (caller != NULL)
-            teff__future_add(registry, caller, id);
+            teff__future_add(&exchange->registry, caller, id);
         r = sendable ? post_task(exchange, index, task) : TEFF_EINVALIDSTATE;
         if (r != 0 && caller != NULL)
-            drop_future(caller, registry, id);
+            drop_future(caller, id);
     }
     if (r != 0)
         teff__memory_free(exchange->memory, task, sizeof(*task));

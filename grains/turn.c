@@ -83,19 +83,24 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
         teff__catalog_respond_elsewhere(catalog, stripe, message);
 }
 
+void teff__caller_drop_future(teff__catalog *catalog, teff_caller *caller, uint64_t id)
+{
+    const teff__registry *registry = &catalog->exchange->registry;
+    const teff__callback *callback = teff__future_find(registry, caller, id);
+    const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
+    teff__message *answer;
+    if ((word & TEFF__CALLBACK_STATE) == TEFF__CALLBACK_OPEN)
+        teff__catalog_settle(catalog, id, NULL, TEFF_ECANCELED);
+    (void)teff__future_take(registry, caller, id, &answer);
+    if (answer != NULL)
+        teff__postbox_drop(&catalog->postbox, answer);
+}
+
 void teff__caller_drop_futures(teff__catalog *catalog, teff_caller *caller)
 {
     const teff__registry *registry = &catalog->exchange->registry;
-    for (uint64_t id; (id = teff__future_first(registry, caller)) != 0;) {
-        const teff__callback *callback = teff__future_find(registry, caller, id);
-        const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
-        teff__message *answer_left = NULL;
-        if ((word & TEFF__CALLBACK_STATE) == TEFF__CALLBACK_OPEN)
-            teff__catalog_settle(catalog, id, NULL, TEFF_ECANCELED);
-        (void)teff__future_take(registry, caller, id, &answer_left);
-        if (answer_left != NULL)
-            teff__postbox_drop(&catalog->postbox, answer_left);
-    }
+    for (uint64_t id; (id = teff__future_first(registry, caller)) != 0;)
+        teff__caller_drop_future(catalog, caller, id);
 }
 
 static void block_free(teff__catalog *catalog, teff__turn_block *block)

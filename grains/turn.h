@@ -58,7 +58,9 @@ TEFF__INTERNAL void teff__turn_run(teff__catalog *catalog, teff__activation *act
 /* Frees what turns allocated whose stacks were dropped. */
 TEFF__INTERNAL void teff__turn_blocks_drop(teff__catalog *catalog);
 
-/* Cancels the unclaimed futures of a turn or task that ends. */
+/* Cancels an unclaimed future of a turn or task; all of one that ends. */
+TEFF__INTERNAL void teff__caller_drop_future(teff__catalog *catalog, teff_caller *caller,
+                                             uint64_t id);
 TEFF__INTERNAL void teff__caller_drop_futures(teff__catalog *catalog, teff_caller *caller);
 
 #endif

@@ -185,6 +185,16 @@ void teff__client_settled(teff__client *client, uint64_t id)
         wait_slot(client, id);
 }
 
+void teff__client_drop_future(teff__client *client, uint64_t id)
+{
+    teff__message *answer;
+    (void)teff__stripe_claim(client->stripe, id, NULL, TEFF_ECANCELED);
+    teff__client_settled(client, id);
+    (void)teff__future_take(&client->exchange->registry, &client->caller, id, &answer);
+    if (answer != NULL)
+        teff__postbox_drop(client->postbox, answer);
+}
+
 int teff__client_sleep(teff__client *client, int64_t duration_ns)
 {
     const teff__clock *clock = &client->exchange->clock;
@@ -208,14 +218,8 @@ teff_client *teff_client_destroy(teff_client *caller)
     if (client->thread != teff__thread_self() && !stopped)
         return caller;
 
-    for (uint64_t id; (id = teff__future_first(&exchange->registry, caller)) != 0;) {
-        (void)teff__stripe_claim(client->stripe, id, NULL, TEFF_ECANCELED);
-        teff__client_settled(client, id);
-        teff__message *answer = NULL;
-        (void)teff__future_take(&exchange->registry, caller, id, &answer);
-        if (answer != NULL)
-            teff__postbox_drop(client->postbox, answer);
-    }
+    for (uint64_t id; (id = teff__future_first(&exchange->registry, caller)) != 0;)
+        teff__client_drop_future(client, id);
     teff__postbox_flush(client->postbox);
     set_awake(client, false);
 

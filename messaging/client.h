@@ -57,6 +57,9 @@ TEFF__INTERNAL int teff__client_wait(teff__client *client, uint64_t id, teff__me
 /* Blocks until a future of this client has been settled. It stays settled. */
 TEFF__INTERNAL void teff__client_settled(teff__client *client, uint64_t id);
 
+/* Ends a future of this client without waiting for what it was for, and drops its answer. */
+TEFF__INTERNAL void teff__client_drop_future(teff__client *client, uint64_t id);
+
 /* Blocks for that long; TEFF_EUNAVAILABLE where the silo stops meanwhile. */
 TEFF__INTERNAL int teff__client_sleep(teff__client *client, int64_t duration_ns);
 

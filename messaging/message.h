@@ -120,6 +120,19 @@ static inline teff_ref *teff__message_to(const teff__message *message)
                                 teff__message_bytes(message->size_class) - TEFF__MESSAGE_REFERENCE);
 }
 
+/*
+ * Says which grain a message is for. `type` must last: the caller's own name may be gone before the
+ * message is.
+ */
+static inline void teff__message_address_to(teff__message *message, const teff_name *type,
+                                            const teff_key *key)
+{
+    teff_ref *to = teff__message_to(message);
+    to->type = type;
+    to->route = 0;
+    to->key = *key;
+}
+
 /* The argument of a request, the result of a response. */
 static inline void *teff__message_value(const teff__message *message)
 {

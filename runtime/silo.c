@@ -112,11 +112,14 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
         if (r != 0)
             return r;
     }
-    if (options->workers == 0)
-        options->workers = options->simulated ? 1 : teff__thread_cores();
     if (options->workers > TEFF__STRIPES_WORKERS)
-        return from != NULL && from->workers != 0 ? TEFF_ELIMIT
-                                                  : (options->workers = TEFF__STRIPES_WORKERS, 0);
+        return TEFF_ELIMIT;
+    if (options->workers == 0) {
+        const uint32_t cores = teff__thread_cores();
+        options->workers = options->simulated              ? 1
+                           : cores < TEFF__STRIPES_WORKERS ? cores
+                                                           : TEFF__STRIPES_WORKERS;
+    }
     if (options->loop != NULL || options->response_timeout_ns < 0 || options->stop_timeout_ns < 0)
         return TEFF_EINVAL;
     /* Start looks once more: pages may be larger. */

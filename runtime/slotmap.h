@@ -62,6 +62,19 @@ static inline teff__slot *teff__slotmap_at(const teff__slotmap *map, uint32_t sl
     return &map->segments[top - TEFF__SLOTMAP_FIRST_BITS][number ^ 1u << top];
 }
 
+/*
+ * The value of the first taken slot from *slot on, which is moved behind it; NULL: there is none.
+ */
+static inline void *teff__slotmap_next(const teff__slotmap *map, uint32_t *slot)
+{
+    while (*slot < map->made) {
+        const teff__slot *at = teff__slotmap_at(map, (*slot)++);
+        if (at->generation & 1)
+            return at->value;
+    }
+    return NULL;
+}
+
 /* What the handle names, or NULL when it is stale or was never given. */
 static inline void *teff__slotmap_get(const teff__slotmap *map, uint32_t slot, uint32_t generation)
 {

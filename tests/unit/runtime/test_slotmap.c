@@ -279,3 +279,19 @@ Test(slotmap, random_operations_agree_with_a_plain_table)
     for (uint32_t i = 0; i < given_count; i++)
         cr_assert_eq(teff__slotmap_get(&map, given[i].slot, given[i].generation), given[i].value);
 }
+
+Test(slotmap, a_walk_meets_every_taken_slot_once_and_no_free_one)
+{
+    uint32_t slot = 0;
+    cr_assert_null(teff__slotmap_next(&map, &slot));
+    for (uint32_t i = 0; i < 200; i++)
+        add(&values[i], i, 1);
+    for (uint32_t i = 0; i < 200; i += 3)
+        teff__slotmap_remove(&map, i, 1);
+    uint32_t met = 0;
+    slot = 0;
+    for (void *value; (value = teff__slotmap_next(&map, &slot)) != NULL; met++)
+        cr_assert_eq(value, &values[slot - 1]);
+    cr_assert_eq(met, 133);
+    cr_assert_eq(slot, 200);
+}
