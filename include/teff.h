@@ -12,13 +12,16 @@
 #ifndef TEFF_H
 #define TEFF_H
 
+#include "teff/bytes.h"
 #include "teff/call.h"
 #include "teff/caller.h"
+#include "teff/cancel.h"
 #include "teff/client.h"
 #include "teff/export.h"
 #include "teff/grain.h"
 #include "teff/interface.h"
 #include "teff/key.h"
+#include "teff/observer.h"
 #include "teff/reference.h"
 #include "teff/silo.h"
 #include "teff/status.h"

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls: a request to a grain, waited for or one way, how it is bounded, and what became of it.
+ * Calls: a request to a grain, how it is bounded, and what became of it. There are four forms;
+ * users call through the stubs that TEFF_INTERFACE makes (teff/interface.h), each one line over a
+ * function below.
  *
- * Users call through the stubs that TEFF_INTERFACE makes (teff/interface.h); each is one line over
- * a function below.
+ *   account_add(caller, &account, &arg, &ret)               waits for the answer
+ *   account_add_start(caller, &account, &arg)               a future: several calls run at once
+ *   account_add_then(caller, &account, &arg, done, user)    a completion function
+ *   account_add_send(caller, &account, &arg)                one way: no answer
+ *
+ * Who may wait: a turn or task suspends, and its worker goes on with other work; a blocking client
+ * blocks its thread; a client on a loop may not wait (TEFF_EWOULDBLOCK), nor may an observer, or
+ * any client inside a completion function.
  *
  * Every call returns a code: 0 done; negative: the runtime could not (teff/status.h); positive: the
  * grain said no, with a code of its interface. On failure the result is untouched, and
@@ -27,7 +35,12 @@
 
 typedef struct teff_interface teff_interface; /* teff/interface.h */
 typedef struct teff_method teff_method;
-typedef struct teff_cancel teff_cancel; /* a source of cancellation; nothing gives one yet */
+typedef struct teff_cancel teff_cancel; /* teff/cancel.h */
+
+/* Names something that ends later; a plain value. {0} names nothing. */
+typedef struct teff_future {
+    uint64_t id;
+} teff_future;
 
 /* What became of a caller's last call. */
 typedef struct teff_outcome {
@@ -43,7 +56,7 @@ typedef struct teff_outcome {
 typedef struct teff_call_options {
     size_t struct_size;
     int64_t timeout_ns;  /* from now; 0: the row's or the silo's */
-    teff_cancel *cancel; /* NULL, for now */
+    teff_cancel *cancel; /* ends the call early; borrowed until the call has been made */
 
     /* A deadline and a chain of its own: may outlive the turn's. Compensation needs it. */
     bool detached;
@@ -59,8 +72,7 @@ typedef struct teff_call_options {
  * Threads:   the caller's.
  * Suspends:  no.
  * Errors:    of its own none: the call answers TEFF_EINVAL when `options` is NULL, struct_size is
- *            wrong, timeout_ns is negative, or `cancel` is not NULL (cancellation is not
- *            implemented).
+ *            wrong, timeout_ns is negative, or `cancel` is another silo's.
  */
 TEFF_EXPORT teff_caller *teff_with(teff_caller *caller, const teff_call_options *options);
 
@@ -102,6 +114,7 @@ TEFF_EXPORT const teff_outcome *teff_outcome_last(const teff_caller *caller);
  * Errors:    TEFF_EINVAL: a bad argument, key, or option; no grain type of that name, or it lacks
  *            the interface.
  *            TEFF_EINVALIDSTATE: another thread's caller, or the silo is not active.
+ *            TEFF_EWOULDBLOCK: the caller may not wait. TEFF_ECANCELED: its source has fired.
  *            TEFF_ETIMEDOUT, TEFF_EOVERLOADED, TEFF_EREJECTED, TEFF_EUNAVAILABLE, TEFF_EGONE,
  *            TEFF_ENOMEM, TEFF_ELIMIT.
  *            Positive: the grain's own.
@@ -121,5 +134,91 @@ TEFF_EXPORT int teff_call(teff_caller *caller, teff_ref *to, const teff_interfac
  */
 TEFF_EXPORT int teff_call_send(teff_caller *caller, teff_ref *to, const teff_interface *of,
                                uint32_t method, const void *arg);
+
+/*
+ * Sends a request and returns at once; the future is claimed with teff_call_claim. Unclaimed ones
+ * are cancelled when the turn or task returns, or the client goes. There is always a future: where
+ * the call could not be made it holds the status, and needs no memory. That of a one-way row is
+ * settled when the request is sent.
+ *
+ * Ownership: copies *arg; takes a count of each buffer in it; borrows `to` until it returns.
+ * Threads:   the caller's.
+ * Suspends:  no.
+ * Time:      the deadline runs from here; see the top of this file.
+ * Errors:    through the claim: as teff_call. An observer's is TEFF_EWOULDBLOCK.
+ */
+TEFF_EXPORT teff_future teff_call_start(teff_caller *caller, teff_ref *to, const teff_interface *of,
+                                        uint32_t method, const void *arg);
+
+/*
+ * Takes the answer to a call that was started, waiting for it where it is still open. Returns what
+ * teff_call would have. A future is claimed once, by its caller, with the method that it was
+ * started with.
+ *
+ * Ownership: borrows `ret` until it returns; gives the buffers in it.
+ * Threads:   the caller's.
+ * Suspends:  where the call is open: a turn or task; blocks a client.
+ * Errors:    as teff_call. TEFF_EINVAL: no future of this caller's and of that method, or claimed
+ *            already. TEFF_EWOULDBLOCK, TEFF_ELIMIT, TEFF_ENOMEM: it is open, and the caller cannot
+ *            wait; it stays.
+ */
+TEFF_EXPORT int teff_call_claim(teff_caller *caller, teff_future future, const teff_interface *of,
+                                uint32_t method, void *ret);
+
+/*
+ * Waits until all the futures are settled, of calls and of tasks; they stay to be claimed. How each
+ * ended its claim tells.
+ *
+ * Ownership: borrows `futures` until it returns.
+ * Threads:   the caller's.
+ * Suspends:  where any is open: a turn or task; blocks a client.
+ * Errors:    TEFF_EINVAL: one is not this caller's, or was claimed. TEFF_EWOULDBLOCK, TEFF_ELIMIT,
+ *            TEFF_ENOMEM: one is open, and the caller cannot wait.
+ */
+TEFF_EXPORT int teff_await_all(teff_caller *caller, const teff_future *futures, size_t count);
+
+/*
+ * The same until any of them is settled: *ret_index says which, the first where there are several.
+ *
+ * Ownership: as teff_await_all.
+ * Threads:   the caller's.
+ * Suspends:  where all are open: a turn or task; blocks a client.
+ * Errors:    as teff_await_all. TEFF_EINVAL: `count` is 0.
+ */
+TEFF_EXPORT int teff_await_any(teff_caller *caller, const teff_future *futures, size_t count,
+                               size_t *ret_index);
+
+/* A completion function of any signature; its thunk knows which. */
+typedef void teff__any(void);
+
+/* Calls `done` as what it is; the stubs' own (hello_greet_thunk). */
+typedef void teff_thunk(teff__any *done, teff_caller *caller, void *user,
+                        const teff_outcome *outcome, const void *ret);
+
+/*
+ * Sends a request and returns at once; `done` is called when it has ended. Non-zero: `done` is
+ * never called. 0: it is called once, never inside this function:
+ *
+ *   of a turn       as a turn of its activation, `caller` being that turn; if the activation is
+ *                   gone, with `caller` NULL and TEFF_EGONE
+ *   of a task       on its worker, as a task of its own; if the task has ended, with `caller` NULL
+ *                   and TEFF_EGONE
+ *   of a client     on the client's loop, or in teff_client_run; at the latest when it is closed
+ *   of an observer  as of its client
+ *
+ * `ret` is the result, or NULL where outcome->code is not 0, or the row is one way.
+ *
+ * Ownership: copies *arg; borrows `to` until it returns, and `user` until `done` has returned, also
+ *            after a cancellation. `done` borrows `outcome` and `ret`, and is given the buffers in
+ *            the result: unref them.
+ * Threads:   the caller's.
+ * Suspends:  no. `done` may, where its caller is a turn or task.
+ * Time:      ends at its deadline; see the top of this file.
+ * Errors:    as teff_call, but only what is seen here; then through `done`. TEFF_EINVAL: `thunk`
+ *            or `done` is NULL.
+ */
+TEFF_EXPORT int teff_call_then(teff_caller *caller, teff_ref *to, const teff_interface *of,
+                               uint32_t method, const void *arg, teff_thunk *thunk, teff__any *done,
+                               void *user);
 
 #endif

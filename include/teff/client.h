@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clients: how a thread outside the silo calls grains. A client belongs to the thread that created
- * it and is used by no other; a thread may have several. Clients are destroyed before their silo.
+ * Clients: how a thread outside the silo calls grains. A client belongs to one thread and is used
+ * by no other; a thread may have several. There are two kinds:
+ *
+ *   blocking    created without a loop, belongs to the thread that created it: its calls block that
+ *               thread. Completions run in teff_client_run, observers there and while it waits
+ *   on a loop   belongs to the thread that runs the loop: its calls never block
+ *               (TEFF_EWOULDBLOCK), completions and observers run on the loop. It keeps uv_run
+ *               going while it has calls under way, completions to run, or observers, but not idle
+ *
+ * Clients are gone before their silo is destroyed.
  */
 #ifndef TEFF_CLIENT_H
 #define TEFF_CLIENT_H
@@ -11,23 +19,56 @@
 #include "teff/silo.h"
 
 /*
- * Makes a client whose calls block this thread until they are answered. `loop` must be NULL:
- * clients on a uv loop are not implemented.
+ * Makes a client: blocking where `loop` is NULL, else on that loop.
  *
- * Ownership: gives a client, free with teff_client_destroy. Borrows the silo until then.
- * Threads:   any; the client is then this thread's. In a simulated silo, the one that started it.
- * Errors:    TEFF_EINVAL: `loop` is not NULL. TEFF_EINVALIDSTATE: the silo is not active, or this
- *            is a thread of its.
- *            TEFF_ELIMIT: as many clients as there are stripes for them (64). TEFF_ENOMEM.
+ * Ownership: gives a client: free a blocking one with teff_client_destroy, one on a loop with
+ *            teff_client_close_then. Borrows the silo, and the loop, until then.
+ * Threads:   any; the client is then this thread's, or that of its loop, which may not run
+ *            elsewhere meanwhile. In a simulated silo, the one that started it.
+ * Errors:    TEFF_EINVAL: `silo` or `ret` is NULL. TEFF_EINVALIDSTATE: the silo is not active, or
+ *            this is a thread of its.
+ *            TEFF_ELIMIT: as many clients as there are stripes for them (64). TEFF_ENOMEM, a code
+ *            of libuv's.
  */
 TEFF_EXPORT int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **ret);
 
 /*
- * Frees a client; NULL is allowed. Returns NULL; or the client, with nothing freed, if this thread
- * does not own it.
+ * Runs the completions and observers of a blocking client, and waits for some where there are none:
+ * returns 0 when at least one has run and no other is ready. While a call is open under a deadline
+ * its end comes here.
+ *
+ * Threads:  the client's.
+ * Suspends: blocks for at most `timeout_ns`; 0 only looks; INT64_MAX waits as long as it takes.
+ * Errors:   TEFF_ETIMEDOUT: none came. TEFF_EUNAVAILABLE: none came, and none will: the silo
+ *           stops, and no call of this client's is open. TEFF_EINVAL: `timeout_ns` is negative, or
+ *           `client` is NULL.
+ *           TEFF_EINVALIDSTATE: another thread's client, or one on a loop. TEFF_EWOULDBLOCK: called
+ *           from a completion function or an observer, on a worker, or on the silo's own loop.
+ */
+TEFF_EXPORT int teff_client_run(teff_client *client, int64_t timeout_ns);
+
+/*
+ * Closes a client on a loop and returns at once: its open calls end with TEFF_ECANCELED, its
+ * completions run, its observers end, and `closed` is called last, on the loop. The client is gone
+ * by then, and takes no calls (TEFF_EINVALIDSTATE) from now on.
+ *
+ * Ownership: takes `client`, if it returns 0; borrows `user` until `closed` has returned. `closed`
+ *            may be NULL.
+ * Threads:   the client's.
+ * Suspends:  no.
+ * Errors:    TEFF_EINVAL: `client` is NULL. TEFF_EINVALIDSTATE: not a client on a loop, another
+ *            thread's, or closing already.
+ */
+TEFF_EXPORT int teff_client_close_then(teff_client *client, void (*closed)(void *user), void *user);
+
+/*
+ * Frees a blocking client; NULL is allowed. Its open calls end with TEFF_ECANCELED, and its
+ * completions run, inside. Returns NULL; or the client, with nothing freed, if it is on a loop,
+ * this thread does not own it, or one of its completions or observers runs.
  *
  * Ownership: takes `client`, if it returns NULL.
  * Threads:   the client's; once the silo has stopped, any one.
+ * Suspends:  no.
  */
 TEFF_EXPORT teff_client *teff_client_destroy(teff_client *client);
 

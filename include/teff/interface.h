@@ -10,12 +10,12 @@
  *     TEFF_HANDLERS(hello, struct hello, hello, HELLO_METHODS);   in the grain's C file
  *
  * A row: name, argument, result, options. Argument and result are complete types of at most
- * TEFF_VALUE_MAX bytes that hold no pointers; they are copied. The order of the rows is their
- * numbers, so new rows are added at the end.
+ * TEFF_VALUE_MAX bytes; they are copied, and hold no pointers but teff_bytes, which come first. The
+ * order of the rows is their numbers, so new rows are added at the end.
  *
  * No row may be named: at at_text of self ref interface methods number number_count state table
  * handlers implements grain; nor begin with: on_ turn_ number_; nor end in: _done _thunk _send
- * _start _claim _then. These are taken, or will be, by what the macros make.
+ * _start _claim _then. These are taken by what the macros make.
  *
  * Callers may be C11 or C++ (11 and later); defining interfaces and grains is for C only.
  */
@@ -49,8 +49,8 @@ enum {
 };
 
 /*
- * The first `n` members of the argument (the result) are teff_bytes pointers; `n` at most 15. Not
- * implemented yet: teff_silo_register answers TEFF_EINVAL for a row that has them.
+ * The first `n` members of the argument (the result) are pointers to teff_bytes; `n` at most 15,
+ * and they lie within the value. See teff/bytes.h for who owns what.
  */
 #define TEFF_ARG_BYTES(n) ((uint64_t)(n) << 8)
 #define TEFF_RET_BYTES(n) ((uint64_t)(n) << 12)
@@ -107,6 +107,30 @@ typedef struct teff_handlers {
  *     {
  *         return teff_call_send(caller, &to->ref, &hello_interface, hello_number_greet, arg);
  *     }
+ *     static inline teff_future hello_greet_start(teff_caller *caller, hello_ref *to,
+ *                                                 const struct greeting *arg)
+ *     {
+ *         return teff_call_start(caller, &to->ref, &hello_interface, hello_number_greet, arg);
+ *     }
+ *     static inline int hello_greet_claim(teff_caller *caller, teff_future future,
+ *                                         struct greeted *ret)
+ *     {
+ *         return teff_call_claim(caller, future, &hello_interface, hello_number_greet, ret);
+ *     }
+ *     typedef void hello_greet_done(teff_caller *caller, void *user, const teff_outcome *outcome,
+ *                                   const struct greeted *ret);
+ *     static inline void hello_greet_thunk(teff__any *done, teff_caller *caller, void *user,
+ *                                          const teff_outcome *outcome, const void *ret)
+ *     {
+ *         ((hello_greet_done *)done)(caller, user, outcome, (const struct greeted *)ret);
+ *     }
+ *     static inline int hello_greet_then(teff_caller *caller, hello_ref *to,
+ *                                        const struct greeting *arg, hello_greet_done *done,
+ *                                        void *user)
+ *     {
+ *         return teff_call_then(caller, &to->ref, &hello_interface, hello_number_greet, arg,
+ *                               hello_greet_thunk, (teff__any *)done, user);
+ *     }
  */
 #define TEFF_INTERFACE(I, METHODS)                                                                 \
     enum I##_number{ METHODS(TEFF__NUMBER, I) I##_number_count };                                  \
@@ -154,6 +178,26 @@ typedef struct teff_handlers {
     TEFF__INLINE int I##_##m##_send(teff_caller *caller, I##_ref *to, const A *arg)                \
     {                                                                                              \
         return teff_call_send(TEFF__CALL(I, m));                                                   \
+    }                                                                                              \
+    TEFF__INLINE teff_future I##_##m##_start(teff_caller *caller, I##_ref *to, const A *arg)       \
+    {                                                                                              \
+        return teff_call_start(TEFF__CALL(I, m));                                                  \
+    }                                                                                              \
+    TEFF__INLINE int I##_##m##_claim(teff_caller *caller, teff_future future, R *ret)              \
+    {                                                                                              \
+        return teff_call_claim(caller, future, &I##_interface, I##_number_##m, ret);               \
+    }                                                                                              \
+    typedef void I##_##m##_done(teff_caller *caller, void *user, const teff_outcome *outcome,      \
+                                const R *ret);                                                     \
+    TEFF__INLINE void I##_##m##_thunk(teff__any *done, teff_caller *caller, void *user,            \
+                                      const teff_outcome *outcome, const void *ret)                \
+    {                                                                                              \
+        ((I##_##m##_done *)done)(caller, user, outcome, (const R *)ret);                           \
+    }                                                                                              \
+    TEFF__INLINE int I##_##m##_then(teff_caller *caller, I##_ref *to, const A *arg,                \
+                                    I##_##m##_done *done, void *user)                              \
+    {                                                                                              \
+        return teff_call_then(TEFF__CALL(I, m), I##_##m##_thunk, (teff__any *)done, user);         \
     }
 
 #ifndef __cplusplus

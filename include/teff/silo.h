@@ -2,11 +2,16 @@
 /*
  * The silo: grains, and the workers that run them.
  *
- * Created, types registered, started: active until stopped, and then destroyed. A silo runs on
- * threads of its own, one for each worker; or it is simulated (`simulated`), where nothing runs but
- * inside teff_silo_run, teff_silo_advance and blocking calls of clients, and time passes only in
- * the last two: the same seed does the same thing twice. Several silos live side by side in one
- * process.
+ * Created, types registered, started: active until stopped, and then destroyed. Several silos live
+ * side by side in one process. A silo runs in one of three ways:
+ *
+ *   on threads    of its own, one for each worker
+ *   on a loop     of the program's (`loop`), with one worker and no thread: grains run on that
+ *                 loop, a slice of about 50 us at a time, between its other callbacks. It keeps
+ *                 uv_run going until it has stopped
+ *   simulated     (`simulated`): nothing runs but inside teff_silo_run, teff_silo_advance and
+ *                 blocking calls of clients, and time passes only in the last two: the same seed
+ *                 does the same thing twice
  *
  * A process that forked keeps its silos in the parent: any call in the child is TEFF_EINVALIDSTATE.
  */
@@ -27,8 +32,9 @@ typedef struct teff_silo teff_silo;
 /* Zero in a member means its default. Set struct_size to sizeof(teff_silo_options). */
 typedef struct teff_silo_options {
     size_t struct_size;
-    uint32_t workers;       /* at most 64; 0: one for each usable core, or 1 if simulated */
-    struct uv_loop_s *loop; /* NULL: a silo on a loop of the program's is not implemented */
+    /* at most 64; 0: one for each usable core, or 1 if simulated or on a loop */
+    uint32_t workers;
+    struct uv_loop_s *loop; /* NULL: on threads; else borrowed until stopped */
     size_t stack_bytes;     /* of a turn or task; 0: 64 KiB */
 
     /*
@@ -59,7 +65,8 @@ typedef struct teff_silo_options {
  *
  * Ownership: copies *options; gives a silo, free with teff_silo_destroy.
  * Threads:   any.
- * Errors:    TEFF_EINVAL: struct_size is wrong, a member is out of its range, `loop` is not NULL.
+ * Errors:    TEFF_EINVAL: struct_size is wrong, a member is out of its range, or a silo on a loop
+ *            is to have several workers or to be simulated.
  *            TEFF_ELIMIT: too many workers. TEFF_ENOMEM.
  */
 TEFF_EXPORT int teff_silo_create(const teff_silo_options *options, teff_silo **ret);
@@ -102,7 +109,8 @@ TEFF_EXPORT int teff_silo_start(teff_silo *silo);
  * stop_timeout_ns), settles every call that is left with TEFF_EUNAVAILABLE, and stops the workers.
  *
  * Threads:  any but the silo's own. Several may call it; each gets the result.
- * Suspends: blocks until stopped.
+ * Suspends: blocks until stopped. On the thread of clients it delivers their completions and runs
+ *           their observers meanwhile.
  * Time:     stop_timeout_ns, a second more for what is deactivated then and another for what still
  *           waits; 5 s beyond that before a turn that never yields is called stuck.
  * Errors:   TEFF_EWOULDBLOCK: called on a worker, in a completion function, or on the loop that the
@@ -113,8 +121,8 @@ TEFF_EXPORT int teff_silo_stop(teff_silo *silo);
 
 /*
  * Begins to stop and returns at once; `stopped` runs once with stop's result. On the silo's loop
- * where it has one, else as the last act of its last thread: there it may signal, but not destroy
- * the silo.
+ * where it has one: there it may also destroy the silo; else as the last act of its last thread,
+ * where it may signal, but not destroy.
  *
  * Ownership: borrows `user` until `stopped` has run.
  * Threads:   any, also a worker's.
@@ -144,8 +152,8 @@ TEFF_EXPORT int teff_silo_advance(teff_silo *silo, int64_t duration_ns);
 
 /*
  * Frees a silo, stopping it first where it runs; NULL is allowed. Returns NULL; or the silo, with
- * nothing freed, where it cannot: clients of it are left (it has stopped all the same), it is stuck,
- * or this thread may not block (see teff_silo_stop).
+ * nothing freed, where it cannot: clients, buffers or cancellation sources of it are left (it has
+ * stopped all the same), it is stuck, or this thread may not block (see teff_silo_stop).
  *
  * Ownership: takes `silo`, if it returns NULL.
  * Threads:   one; no other may use the silo any more.

@@ -6,16 +6,12 @@
 #ifndef TEFF_TASK_H
 #define TEFF_TASK_H
 
+#include "teff/call.h"
 #include "teff/caller.h"
 #include "teff/export.h"
 #include "teff/silo.h"
 
 #include <stdint.h>
-
-/* Names something that ends later; a plain value. {0} names nothing. */
-typedef struct teff_future {
-    uint64_t id;
-} teff_future;
 
 enum { TEFF_WORKER_ANY = -1 };
 
@@ -42,8 +38,9 @@ TEFF_EXPORT int teff_silo_spawn(teff_silo *silo, int worker,
  *
  * Threads:  the caller's.
  * Suspends: a turn or task; blocks a client.
- * Errors:   TEFF_EINVAL: a future of another caller, or claimed already. TEFF_EUNAVAILABLE: the
- *           silo stopped first.
+ * Errors:   TEFF_EINVAL: no task's future, another caller's, or claimed already.
+ *           TEFF_EUNAVAILABLE: the silo stopped first. TEFF_EWOULDBLOCK, TEFF_ELIMIT, TEFF_ENOMEM:
+ *           the task runs still, and the caller cannot wait; the future stays.
  */
 TEFF_EXPORT int teff_task_claim(teff_caller *caller, teff_future future, int *ret_result);
 
