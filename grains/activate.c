@@ -5,6 +5,7 @@
  */
 #include "grains/activate.h"
 
+#include "grains/complete.h"
 #include "grains/turn.h"
 
 #include "teff/status.h"
@@ -170,6 +171,7 @@ static void deactivate(teff__catalog *catalog, teff__activation *activation)
         teff__turn_end(&turn);
     }
     teff__activation_become(activation, TEFF__ACTIVATION_GONE);
+    teff__complete_orphans(catalog, activation);
     if (activation->mailbox.head == NULL)
         give_up(catalog, activation, 0, NULL);
     else if (catalog->phase >= TEFF__STOP_DEACTIVATE)
@@ -209,6 +211,15 @@ static void activation_run(teff__worker *worker, teff__item *item)
             teff__catalog_reject(catalog, message, TEFF_ETIMEDOUT, NULL);
     }
     rest(catalog, activation);
+}
+
+void teff__activation_mail(teff__catalog *catalog, teff__activation *activation,
+                           teff__message *message)
+{
+    teff__queue_push(&activation->mailbox, &message->link);
+    activation->mail_count++;
+    if (activation->flags == 0)
+        schedule(catalog, activation);
 }
 
 void teff__activation_ask(teff__catalog *catalog, teff__activation *activation, int reason)

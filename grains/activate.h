@@ -24,4 +24,8 @@ TEFF__INTERNAL int teff__activation_create(teff__catalog *catalog, const teff__t
 TEFF__INTERNAL void teff__activation_ask(teff__catalog *catalog, teff__activation *activation,
                                          int reason);
 
+/* Puts into the mailbox what is always accepted: a completion. */
+TEFF__INTERNAL void teff__activation_mail(teff__catalog *catalog, teff__activation *activation,
+                                          teff__message *message);
+
 #endif

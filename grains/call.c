@@ -2,87 +2,57 @@
 /*
  * The awaited call and the one-way send.
  *
- * The awaited call of a turn or task is the path that everything else is measured by: take a
+ * The plain awaited call of a turn or task is the path that everything else is measured by: take a
  * message and a callback, fill them in, put the request into the grain's mailbox, suspend; and when
  * the answer has settled the callback, copy the result out of the same message and give it back.
+ * Calls with options, with buffers, and those of clients go through grains/request.h.
  */
 #include "grains/call.h"
 
 #include "grains/dispatch.h"
+#include "grains/request.h"
 
 #include "teff/status.h"
 
-/* What a caller asks for, checked. */
-static inline int check_call(const teff_caller *caller, const teff_ref *to,
-                             const teff_interface *of, uint32_t number)
-{
-    /* first: only the caller's thread may note an outcome */
-    const int r = teff__caller_check(caller);
-    if (TEFF__UNLIKELY(r == 0 && (to == NULL || of == NULL || number >= of->count)))
-        return TEFF_EINVAL;
-    return r;
-}
-
-static inline void put_argument(teff__message *message, const teff_method *method,
-                                const void *argument)
-{
-    if (argument != NULL)
-        teff__value_copy(teff__message_value(message), argument, method->arg_size);
-    else
-        memset(teff__message_value(message), 0, method->arg_size);
-}
-
-/* Takes the answer of a settled call apart: result or failure. Drops it. */
-static inline int take_answer(teff_caller *caller, teff__postbox *postbox,
-                              const teff_method *method, teff__message *answer, void *ret)
-{
-    const int code = answer->code;
-    if (TEFF__LIKELY(code == 0)) {
-        if (ret != NULL)
-            teff__value_copy(ret, teff__message_value(answer), method->ret_size);
-        teff__caller_succeed(caller, method);
-    } else {
-        const bool may_have_run = (answer->flags & TEFF__MESSAGE_MAY_HAVE_RUN) != 0;
-        (void)teff__caller_fail_copy(caller, code, may_have_run,
-                                     answer->origin != NULL ? answer->origin : method,
-                                     teff__message_text(answer));
-    }
-    teff__postbox_drop(postbox, answer);
-    return code;
-}
-
-/* The call could not be sent: nothing of it is left. */
+/* A plain call could not be sent: nothing of it is left. */
 static int unsent(teff__catalog *catalog, teff_caller *caller, const teff_ref *to,
                   const teff_method *method, int code, teff__message *message)
 {
-    if (message->correlation != 0)
-        (void)teff__stripe_settle(
-            teff__registry_stripe(&catalog->exchange->registry, message->correlation),
-            message->correlation);
+    (void)teff__stripe_settle(
+        teff__registry_stripe(&catalog->exchange->registry, message->correlation),
+        message->correlation);
     teff__postbox_drop(&catalog->postbox, message);
-    return teff__caller_fail(caller, code, false, method,
-                             code == TEFF_EINVAL   ? teff__dispatch_reason(to)
-                             : code == TEFF_ENOMEM ? teff__no_instance
-                                                   : NULL);
+    return teff__caller_fail(caller, code, false, method, teff__dispatch_text(to, code));
 }
 
-static int call_from_worker(teff_caller *caller, teff_ref *to, const teff_interface *of,
-                            uint32_t number, const void *argument, void *ret)
+/* The call has been sent: suspends until it is settled, and takes the answer. */
+TEFF__HOT_INLINE int await_answer(teff__catalog *catalog, teff_caller *caller, teff_ref *to,
+                                  const teff_method *method, teff__await *await, void *ret)
+{
+    teff__catalog_suspend(catalog, &await->waiter);
+
+    teff__message *answer = await->waiter.answer;
+    if (TEFF__UNLIKELY(answer == NULL))
+        return teff__caller_fail(caller, await->code, true, method, NULL);
+    if (TEFF__UNLIKELY(answer->address != to->route))
+        teff__dispatch_answered(catalog, to, answer->address);
+    return teff__call_take_answer(caller, &catalog->postbox, method, answer, ret);
+}
+
+static int call_plain(teff_caller *caller, teff_ref *to, const teff_interface *of, uint32_t number,
+                      const void *argument, void *ret)
 {
     teff__catalog *catalog = caller->home;
     const teff_method *method = &of->methods[number];
-    int64_t deadline_ns;
     uint32_t flags;
-    int r = teff__caller_deadline(caller, method, catalog->worker.now_ns,
-                                  &catalog->grains->defaults, &deadline_ns, &flags);
-    if (TEFF__UNLIKELY(r != 0))
-        return teff__caller_fail(caller, r, false, method, NULL);
+    const int64_t deadline_ns = teff__caller_deadline_plain(caller, catalog->worker.now_ns,
+                                                            &catalog->grains->defaults, &flags);
     if (TEFF__UNLIKELY(catalog->gate_closed))
         return teff__caller_fail(caller, TEFF_EUNAVAILABLE, false, method, NULL);
 
     teff__callback *callback;
     teff__message *message;
-    r = teff__worker_reserve(&catalog->worker);
+    int r = teff__worker_reserve(&catalog->worker);
     if (TEFF__UNLIKELY(r != 0))
         return teff__caller_fail(caller, r, false, method, NULL);
     message = teff__postbox_take(&catalog->postbox, of, number);
@@ -96,95 +66,45 @@ static int call_from_worker(teff_caller *caller, teff_ref *to, const teff_interf
     teff__await await;
     message->correlation = teff__stripe_open(catalog->stripe, callback, &await, deadline_ns, flags);
     message->deadline_ns = deadline_ns;
-    put_argument(message, method, argument);
+    teff__call_put_argument(message, method, argument);
     r = teff__catalog_send(catalog, to, message);
     if (TEFF__UNLIKELY(r != 0))
         return unsent(catalog, caller, to, method, r, message);
-
-    teff__catalog_suspend(catalog, &await.waiter);
-
-    teff__message *answer = await.waiter.answer;
-    if (TEFF__UNLIKELY(answer == NULL))
-        return teff__caller_fail(caller, await.code, true, method, NULL);
-    if (TEFF__UNLIKELY(answer->address != to->route))
-        teff__dispatch_answered(catalog, to, answer->address);
-    return take_answer(caller, &catalog->postbox, method, answer, ret);
+    return await_answer(catalog, caller, to, method, &await, ret);
 }
 
-/*
- * Fills in a client's request and posts it to the worker of the grain's hash, always: each of a
- * client's messages to one grain takes the same way, also when it comes by another reference, or
- * after a call that timed out.
- */
-static void post_from_client(teff__client *client, const teff__grains *grains,
-                             const teff__type *type, const teff_ref *to, teff__message *message)
+/* A turn's or task's call with options or buffers. */
+static int call_from_worker(teff__request *request, void *ret)
 {
-    const uint64_t hash = teff__key_hash(&grains->seed, type->id, &to->key);
-    message->address = to->route;
-    message->flags = TEFF__MESSAGE_HINT;
-    teff__message_address_to(message, &type->def.name, &to->key);
-    teff__exchange_post(client->exchange, (uint32_t)(hash % client->exchange->workers_count),
-                        message);
-}
-
-/* What a client's request needs, up to the argument. */
-static int prepare_from_client(teff__client *client, teff_ref *to, const teff_interface *of,
-                               uint32_t number, const void *argument, const teff__type **ret_type,
-                               teff__message **ret)
-{
-    teff__grains *grains = teff__silo_grains(client->exchange->silo);
-    const teff_method *method = &of->methods[number];
-    int64_t deadline_ns;
-    uint32_t flags;
-    const int r =
-        teff__caller_deadline(&client->caller, method, teff__clock_now_ns(&client->exchange->clock),
-                              &grains->defaults, &deadline_ns, &flags);
+    teff__catalog *catalog = request->caller->home;
+    const teff_method *method = &request->of->methods[request->number];
+    teff__await await;
+    int r = teff__worker_reserve(&catalog->worker);
     if (r != 0)
-        return teff__caller_fail(&client->caller, r, false, method, NULL);
-    *ret_type = teff__dispatch_type(grains, to);
-    if (*ret_type == NULL)
-        return teff__caller_fail(&client->caller, TEFF_EINVAL, false, method,
-                                 teff__dispatch_reason(to));
-    teff__message *message = teff__postbox_take(client->postbox, of, number);
-    if (message == NULL)
-        return teff__caller_fail(&client->caller, teff__postbox_refusal(method), false, method,
-                                 NULL);
-    message->correlation = 0;
-    message->deadline_ns = deadline_ns;
-    put_argument(message, method, argument);
-    *ret = message;
-    return 0;
+        return teff__caller_fail(request->caller, r, false, method, NULL);
+    request->waiter = &await;
+    r = teff__request_send(request);
+    return r != 0 ? r : await_answer(catalog, request->caller, request->to, method, &await, ret);
 }
 
-static int call_from_client(teff__client *client, teff_ref *to, const teff_interface *of,
-                            uint32_t number, const void *argument, void *ret)
+static int call_from_client(teff__request *request, void *ret)
 {
-    const teff_method *method = &of->methods[number];
-    const teff__type *type;
-    teff__message *message;
-    bool sendable;
-    int r = prepare_from_client(client, to, of, number, argument, &type, &message);
+    teff__client *client = request->caller->home;
+    const teff_method *method = &request->of->methods[request->number];
+    int r = teff__caller_may_wait(request->caller);
+    if (r != 0)
+        return teff__caller_fail(request->caller, r, false, method, NULL);
+    r = teff__request_send(request);
     if (r != 0)
         return r;
-    uint64_t id;
-    r = teff__client_open(client, message->deadline_ns, 0, &id, &sendable);
-    if (r != 0) {
-        teff__postbox_drop(client->postbox, message);
-        return teff__caller_fail(&client->caller, r, false, method, NULL);
-    }
-    message->correlation = id;
-    if (sendable)
-        post_from_client(client, teff__silo_grains(client->exchange->silo), type, to, message);
-    else
-        teff__postbox_drop(client->postbox, message);
-
+    teff__client_wait(client, request->id);
     teff__message *answer;
-    r = teff__client_wait(client, id, &answer);
+    r = teff__client_free(client, request->id, &answer);
     if (answer == NULL)
-        return teff__caller_fail(&client->caller, r, sendable, method, NULL);
+        return teff__caller_fail(request->caller, r, true, method, NULL);
     if (answer->address != 0)
-        to->route = answer->address;
-    return take_answer(&client->caller, client->postbox, method, answer, ret);
+        request->to->route = answer->address;
+    return teff__call_take_answer(request->caller, client->postbox, method, answer, ret);
 }
 
 int teff_call(teff_caller *caller, teff_ref *to, const teff_interface *of, uint32_t number,
@@ -192,72 +112,67 @@ int teff_call(teff_caller *caller, teff_ref *to, const teff_interface *of, uint3
 {
     if (TEFF__UNLIKELY(caller == NULL))
         return TEFF_EINVAL;
-    const int r = check_call(caller, to, of, number);
+    const int r = teff__call_check(caller, to, of, number);
     if (TEFF__UNLIKELY(r != 0))
-        return r == TEFF_EINVALIDSTATE ? r : teff__caller_fail(caller, r, false, NULL, NULL);
-    if (TEFF__UNLIKELY(of->methods[number].options & TEFF_ONE_WAY))
+        return teff__call_refused(caller, r);
+    const teff_method *method = &of->methods[number];
+    if (TEFF__LIKELY(!teff__caller_outside(caller) && teff__caller_plain(caller, method)))
+        return call_plain(caller, to, of, number, argument, ret);
+    if (method->options & TEFF_ONE_WAY)
         return teff_call_send(caller, to, of, number, argument);
-    if (TEFF__LIKELY(caller->kind != TEFF__CALLER_CLIENT))
-        return call_from_worker(caller, to, of, number, argument, ret);
-    return call_from_client(teff__client_of(caller), to, of, number, argument, ret);
+    teff__request request = {
+        .caller = caller, .to = to, .of = of, .number = number, .argument = argument
+    };
+    return teff__caller_outside(caller) ? call_from_client(&request, ret)
+                                        : call_from_worker(&request, ret);
 }
 
-static int send_from_worker(teff_caller *caller, teff_ref *to, const teff_interface *of,
-                            uint32_t number, const void *argument)
+/* A turn's or task's one-way message without options or buffers. */
+static int send_plain(teff_caller *caller, teff_ref *to, const teff_interface *of, uint32_t number,
+                      const void *argument)
 {
     teff__catalog *catalog = caller->home;
     const teff_method *method = &of->methods[number];
-    if (caller->next & TEFF__NEXT_INVALID)
-        return teff__caller_fail(caller, TEFF_EINVAL, false, method, NULL);
-    caller->next = 0;
-    if (catalog->gate_closed)
+    if (TEFF__UNLIKELY(catalog->gate_closed))
         return teff__caller_fail(caller, TEFF_EUNAVAILABLE, false, method, NULL);
     teff__message *message = teff__postbox_take(&catalog->postbox, of, number);
-    if (message == NULL)
+    if (TEFF__UNLIKELY(message == NULL))
         return teff__caller_fail(caller, teff__postbox_refusal(method), false, method, NULL);
     message->correlation = 0;
     message->deadline_ns = INT64_MAX;
-    put_argument(message, method, argument);
+    teff__call_put_argument(message, method, argument);
     const int r = teff__catalog_send(catalog, to, message);
-    if (r != 0)
-        return unsent(catalog, caller, to, method, r, message);
-    return teff__caller_succeed(caller, method);
-}
-
-static int send_from_client(teff__client *client, teff_ref *to, const teff_interface *of,
-                            uint32_t number, const void *argument)
-{
-    const teff_method *method = &of->methods[number];
-    const teff__type *type;
-    teff__message *message;
-    const int r = prepare_from_client(client, to, of, number, argument, &type, &message);
-    if (r != 0)
-        return r;
-    message->deadline_ns = INT64_MAX;
-    if (teff__atomic_u32_load_acquire(&client->stripe->gate) != 0) {
-        teff__postbox_drop(client->postbox, message);
-        return teff__caller_fail(&client->caller, TEFF_EUNAVAILABLE, false, method, NULL);
-    }
-    post_from_client(client, teff__silo_grains(client->exchange->silo), type, to, message);
-    return teff__caller_succeed(&client->caller, method);
+    if (TEFF__LIKELY(r == 0))
+        return teff__caller_succeed(caller, method);
+    teff__postbox_drop(&catalog->postbox, message);
+    return teff__caller_fail(caller, r, false, method, teff__dispatch_text(to, r));
 }
 
 int teff_call_send(teff_caller *caller, teff_ref *to, const teff_interface *of, uint32_t number,
                    const void *argument)
 {
-    if (caller == NULL)
+    if (TEFF__UNLIKELY(caller == NULL))
         return TEFF_EINVAL;
-    const int r = check_call(caller, to, of, number);
-    if (r != 0)
-        return r == TEFF_EINVALIDSTATE ? r : teff__caller_fail(caller, r, false, NULL, NULL);
-    return caller->kind == TEFF__CALLER_CLIENT
-               ? send_from_client(teff__client_of(caller), to, of, number, argument)
-               : send_from_worker(caller, to, of, number, argument);
+    int r = teff__call_check(caller, to, of, number);
+    if (TEFF__UNLIKELY(r != 0))
+        return teff__call_refused(caller, r);
+    const teff_method *method = &of->methods[number];
+    if (TEFF__LIKELY(!teff__caller_outside(caller) && caller->next == 0 &&
+                     teff__method_argument_bytes(method) == 0))
+        return send_plain(caller, to, of, number, argument);
+    teff__request request = { .caller = caller,
+                              .to = to,
+                              .of = of,
+                              .number = number,
+                              .argument = argument,
+                              .one_way = true };
+    r = teff__request_send(&request);
+    return r != 0 ? r : teff__caller_succeed(caller, method);
 }
 
 int64_t teff_now_ns(const teff_caller *caller)
 {
     if (caller == NULL)
         return 0;
-    return teff__clock_now_ns(&teff__caller_exchange((teff_caller *)(uintptr_t)caller)->clock);
+    return teff__clock_now_ns(&teff__caller_exchange(caller)->clock);
 }

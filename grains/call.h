@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls: from a turn, a task or a client to a grain. See include/teff/call.h for what they promise.
+ * Calls: from a turn, a task, a client or an observer to a grain or an observer. See
+ * include/teff/call.h for what they promise; call.c has the awaited call and the send, call_future.c
+ * what is started and claimed, call_then.c what completes.
  *
  * Threads: the caller's.
  */
@@ -10,28 +12,85 @@
 #include "grains/catalog.h"
 #include "messaging/client.h"
 
-/*
- * Whether this thread may use the caller: 0, TEFF_EINVALIDSTATE, or TEFF_EWOULDBLOCK for a client
- * inside the silo.
- */
+/* Whether this thread may use the caller: 0 or TEFF_EINVALIDSTATE. */
 static inline int teff__caller_check(const teff_caller *caller)
 {
-    if (TEFF__UNLIKELY(caller->kind == TEFF__CALLER_CLIENT))
-        return teff__client_check((const teff__client *)(const void *)caller);
+    if (TEFF__UNLIKELY(teff__caller_outside(caller)))
+        return teff__client_check(caller->home);
     const teff__catalog *catalog = caller->home;
     return TEFF__LIKELY(teff__worker_here(&catalog->worker)) ? 0 : TEFF_EINVALIDSTATE;
 }
 
-static inline teff__exchange *teff__caller_exchange(teff_caller *caller)
+/*
+ * Whether it may wait: 0 or TEFF_EWOULDBLOCK. A turn or task may; whether there is a stack for it
+ * teff__worker_reserve tells.
+ */
+static inline int teff__caller_may_wait(const teff_caller *caller)
 {
-    return caller->kind == TEFF__CALLER_CLIENT ? teff__client_of(caller)->exchange
-                                               : ((teff__catalog *)caller->home)->exchange;
+    if (TEFF__LIKELY(!teff__caller_outside(caller)))
+        return 0;
+    return caller->kind == TEFF__CALLER_OBSERVER ? TEFF_EWOULDBLOCK
+                                                 : teff__client_may_wait(caller->home);
 }
 
-static inline teff__postbox *teff__caller_postbox(teff_caller *caller)
+static inline teff__exchange *teff__caller_exchange(const teff_caller *caller)
 {
-    return caller->kind == TEFF__CALLER_CLIENT ? teff__client_of(caller)->postbox
-                                               : &((teff__catalog *)caller->home)->postbox;
+    return teff__caller_outside(caller) ? ((teff__client *)caller->home)->exchange
+                                        : ((teff__catalog *)caller->home)->exchange;
+}
+
+static inline teff__postbox *teff__caller_postbox(const teff_caller *caller)
+{
+    return teff__caller_outside(caller) ? ((teff__client *)caller->home)->postbox
+                                        : &((teff__catalog *)caller->home)->postbox;
+}
+
+/* What a caller asks for, checked. `caller` is not NULL. */
+static inline int teff__call_check(const teff_caller *caller, const teff_ref *to,
+                                   const teff_interface *of, uint32_t number)
+{
+    /* first: only the caller's thread may note an outcome */
+    const int r = teff__caller_check(caller);
+    if (TEFF__UNLIKELY(r == 0 && (to == NULL || of == NULL || number >= of->count)))
+        return TEFF_EINVAL;
+    return r;
+}
+
+/* Notes why a call was refused by teff__call_check, where that may be noted. */
+static inline int teff__call_refused(teff_caller *caller, int code)
+{
+    return code == TEFF_EINVALIDSTATE ? code : teff__caller_fail(caller, code, false, NULL, NULL);
+}
+
+static inline void teff__call_put_argument(teff__message *message, const teff_method *method,
+                                           const void *argument)
+{
+    if (argument != NULL)
+        teff__value_copy(teff__message_value(message), argument, method->arg_size);
+    else
+        memset(teff__message_value(message), 0, method->arg_size);
+}
+
+/* Takes the answer of a settled call apart: result or failure. Drops it. */
+static inline int teff__call_take_answer(teff_caller *caller, teff__postbox *postbox,
+                                         const teff_method *method, teff__message *answer,
+                                         void *ret)
+{
+    const int code = answer->code;
+    if (TEFF__LIKELY(code == 0)) {
+        if (ret != NULL) {
+            teff__value_copy(ret, teff__message_value(answer), method->ret_size);
+            answer->held = 0; /* given to the caller */
+        }
+        teff__caller_succeed(caller, method);
+    } else {
+        const bool may_have_run = (answer->flags & TEFF__MESSAGE_MAY_HAVE_RUN) != 0;
+        (void)teff__caller_fail_copy(caller, code, may_have_run,
+                                     answer->origin != NULL ? answer->origin : method,
+                                     teff__message_text(answer));
+    }
+    teff__postbox_drop(postbox, answer);
+    return code;
 }
 
 #endif

@@ -5,10 +5,12 @@
 #include "grains/catalog.h"
 
 #include "grains/activate.h"
+#include "grains/complete.h"
 #include "grains/dispatch.h"
 #include "grains/stop.h"
 #include "grains/task.h"
 #include "grains/turn.h"
+#include "messaging/cancel.h"
 
 #include "teff/status.h"
 
@@ -59,20 +61,59 @@ int teff__catalog_take_callback_slow(teff__catalog *catalog, int status, teff__c
     return status;
 }
 
-void teff__catalog_settle_slow(teff__catalog *catalog, teff__callback *callback,
-                               teff__message *answer, int code)
+static void settle_late(teff__catalog *catalog, teff__message *answer)
 {
-    if (callback == NULL) {
-        catalog->late++;
-        if (answer != NULL)
-            teff__postbox_drop(&catalog->postbox, answer);
-        return;
-    }
+    catalog->late++;
+    if (answer != NULL)
+        teff__postbox_drop(&catalog->postbox, answer);
+}
+
+/* A future keeps its answer until it is claimed; who waits for it goes on if it was the last. */
+static void settle_future(teff__catalog *catalog, teff__callback *callback, teff__message *answer,
+                          int code)
+{
     teff__await *await = callback->value;
     callback->value = answer;
     callback->code = code;
-    if (await != NULL)
+    if (await != NULL && --await->remaining == 0)
         teff__worker_ready(&catalog->worker, &await->waiter);
+}
+
+void teff__catalog_settle_slow(teff__catalog *catalog, teff__stripe *stripe,
+                               teff__callback *callback, teff__message *answer, int code)
+{
+    if (callback == NULL) {
+        settle_late(catalog, answer);
+        return;
+    }
+    const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
+    const uint64_t id = teff__stripe_open_id(stripe, teff__stripe_index(stripe, callback));
+    if (word & TEFF__CALLBACK_CANCEL)
+        teff__cancel_unlink(&catalog->exchange->registry, id);
+    if (word & TEFF__CALLBACK_FUTURE) {
+        settle_future(catalog, callback, answer, code);
+    } else if (word & TEFF__CALLBACK_THEN) {
+        teff__completion *completion = teff__stripe_detail(stripe, id)->completion;
+        teff__stripe_free(stripe, callback);
+        completion->answer = answer;
+        completion->message.code = code;
+        teff__complete(catalog, completion);
+    } else {
+        teff__await *await = callback->value;
+        teff__stripe_free(stripe, callback);
+        await->waiter.answer = answer;
+        await->code = code;
+        teff__worker_ready(&catalog->worker, &await->waiter);
+    }
+}
+
+/* A source has fired: its calls of this worker end. */
+static void cancel_branch(teff__catalog *catalog, teff__message *message)
+{
+    const teff__cancel_branch *branch = (const teff__cancel_branch *)(const void *)message;
+    for (uint64_t id; (id = teff__cancel_first(&catalog->exchange->registry, branch)) != 0;)
+        teff__catalog_settle(catalog, id, NULL, TEFF_ECANCELED);
+    teff__cancel_told(message);
 }
 
 void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff__stripe *stripe,
@@ -90,9 +131,14 @@ void teff__catalog_reject(teff__catalog *catalog, teff__message *message, int co
                           const char *text)
 {
     if (message->correlation == 0) {
-        teff__postbox_drop(&catalog->postbox, message);
+        if (message->kind == TEFF__MESSAGE_COMPLETION) /* not to be refused, but not a turn now */
+            teff__complete_alone(catalog, teff__completion_of(message));
+        else
+            teff__postbox_drop(&catalog->postbox, message);
         return;
     }
+    if (message->held != 0)
+        teff__message_release(message);
     teff__message_answer(message, code, 0);
     message->origin = NULL;
     if (text != NULL)
@@ -118,6 +164,11 @@ static void deliver(teff__worker *worker, teff__link *mail)
     case TEFF__MESSAGE_SPAWN:
         teff__task_arrived(catalog, message);
         break;
+    case TEFF__MESSAGE_CANCEL:
+        cancel_branch(catalog, message);
+        break;
+    case TEFF__MESSAGE_COMPLETION: /* these wait in mailboxes, and are not posted */
+        break;
     case TEFF__MESSAGE_CONTROL:
         teff__stop_begin_phase(catalog, (teff__stop_phase)(message - catalog->control));
         break;
@@ -127,15 +178,11 @@ static void deliver(teff__worker *worker, teff__link *mail)
 /* Ends the callbacks of a stripe whose deadline has come, and finds the next deadline. */
 static void sweep_stripe(teff__catalog *catalog, teff__stripe *stripe)
 {
-    const uint32_t made = teff__atomic_u32_load_relaxed(&stripe->made);
+    uint32_t slot = 0;
     int64_t low_ns = INT64_MAX;
-    for (uint32_t slot = 0; slot < made; slot++) {
-        const int64_t deadline_ns = teff__atomic_i64_load_relaxed(&stripe->deadlines[slot]);
-        if (deadline_ns > catalog->worker.now_ns)
-            low_ns = deadline_ns < low_ns ? deadline_ns : low_ns;
-        else
-            teff__catalog_settle(catalog, teff__stripe_open_id(stripe, slot), NULL, TEFF_ETIMEDOUT);
-    }
+    for (uint64_t id;
+         (id = teff__stripe_next_due(stripe, catalog->worker.now_ns, &slot, &low_ns)) != 0;)
+        teff__catalog_settle_in(catalog, stripe, id, NULL, TEFF_ETIMEDOUT);
     stripe->low_ns = low_ns;
 }
 
@@ -197,6 +244,7 @@ static void end(teff__worker *worker)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     const teff__grains *grains = catalog->grains;
+    teff__complete_all(catalog);
     if (catalog->begun && grains->worker_stop != NULL)
         grains->worker_stop(grains->user, catalog->context);
     grains->worker_ended(catalog->exchange->silo, catalog->begun);
@@ -238,6 +286,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
     teff__ring_init(&catalog->sleepers);
     teff__ring_init(&catalog->tasks);
     teff__ring_init(&catalog->blocks);
+    teff__ring_init(&catalog->completions);
     teff__postbox_init(&catalog->postbox, memory, MESSAGES_MAX);
     for (uint32_t i = 0; i <= TEFF__STOP_SETTLE; i++)
         catalog->control[i].kind = TEFF__MESSAGE_CONTROL;
@@ -250,8 +299,36 @@ static void drop_queue(teff__catalog *catalog, teff__link *link)
     while (link != NULL) {
         teff__message *message = (teff__message *)link;
         link = link->next;
-        if (message->kind != TEFF__MESSAGE_CONTROL)
+        if (message->kind == TEFF__MESSAGE_CANCEL)
+            teff__cancel_told(message);
+        else if (message->kind != TEFF__MESSAGE_CONTROL)
             teff__postbox_drop(&catalog->postbox, message);
+    }
+}
+
+/* Drops the answers of calls whose callers were to go on, and did not any more. */
+static void drop_answers(teff__catalog *catalog)
+{
+    for (teff__link *link; (link = teff__queue_pop(&catalog->worker.run_queue)) != NULL;) {
+        const teff__item *item = (const teff__item *)link;
+        if (item->run == NULL && ((const teff__waiter *)item)->answer != NULL)
+            teff__postbox_drop(&catalog->postbox, ((const teff__waiter *)item)->answer);
+    }
+}
+
+/* Drops the answers of futures that turns left whose stacks were dropped. */
+static void drop_futures(teff__catalog *catalog)
+{
+    for (uint32_t i = 0; i < catalog->stripes_used; i++) {
+        const teff__stripe *stripe = &catalog->stripes[i];
+        const uint32_t made = teff__atomic_u32_load_relaxed(&stripe->made);
+        for (uint32_t slot = 0; slot < made; slot++) {
+            teff__callback *callback = &stripe->callbacks[slot];
+            if (teff__callback_state_of(callback) == TEFF__CALLBACK_SETTLED &&
+                callback->value != NULL)
+                teff__postbox_drop(&catalog->postbox, callback->value);
+            callback->value = NULL;
+        }
     }
 }
 
@@ -268,8 +345,10 @@ void teff__catalog_drain(teff__catalog *catalog)
     teff__route *route;
     for (uint32_t slot = 0; (route = teff__slotmap_next(&catalog->routes.slots, &slot)) != NULL;)
         drop_queue(catalog, route->waiting.head);
+    drop_answers(catalog);
+    drop_futures(catalog);
     teff__tasks_drop(catalog);
-    teff__turn_blocks_drop(catalog);
+    teff__turns_drop(catalog);
     teff__postbox_flush(&catalog->postbox);
 }
 

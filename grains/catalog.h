@@ -82,9 +82,11 @@ struct teff__catalog {
     int64_t sweep_after_ns; /* no sweep before */
     teff__ring sleepers;    /* teff_sleep's, of turns and tasks */
     teff__ring tasks;       /* that have begun and not ended */
-    teff__ring blocks;      /* of teff_turn_alloc, of all turns */
+    teff__ring blocks;      /* what turns have allocated and hold */
+    teff__ring completions; /* that have not run */
     void *context;          /* from worker_start */
     uint64_t late;          /* statistic: answers that nobody waited for */
+    uint64_t unclaimed;     /* statistic: futures that their callers left */
     teff__postbox postbox;
     teff__message control[TEFF__STOP_SETTLE + 1]; /* one for each phase of stop */
 };
@@ -132,16 +134,20 @@ static inline int teff__catalog_take_callback(teff__catalog *catalog, teff__call
     return TEFF__LIKELY(*ret != NULL) ? 0 : teff__catalog_take_callback_slow(catalog, status, ret);
 }
 
-/* Who waits for an awaited call, or for a future: stands in the suspended frame. */
+/* Who waits for an awaited call, or for futures: stands in the suspended frame. */
 typedef struct teff__await {
     /* its `answer`: an awaited call's message, or NULL, and `code` says how it ended */
     teff__waiter waiter;
-    int code;
+    union {
+        int code;
+        int remaining; /* for futures: so many more are to be settled */
+    };
 } teff__await;
 
-/* A future, which keeps its answer and code; or no open callback (NULL): the answer is late. */
-TEFF__INTERNAL void teff__catalog_settle_slow(teff__catalog *catalog, teff__callback *callback,
-                                              teff__message *answer, int code);
+/* One with a detail; or no open callback (NULL): the answer is late. */
+TEFF__INTERNAL void teff__catalog_settle_slow(teff__catalog *catalog, teff__stripe *stripe,
+                                              teff__callback *callback, teff__message *answer,
+                                              int code);
 TEFF__INTERNAL void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff__stripe *stripe,
                                                     teff__message *message);
 
@@ -150,8 +156,9 @@ TEFF__HOT_INLINE void teff__catalog_settle_in(teff__catalog *catalog, teff__stri
                                               uint64_t id, teff__message *answer, int code)
 {
     teff__callback *callback = teff__stripe_settle(stripe, id);
-    if (TEFF__UNLIKELY(callback == NULL || teff__callback_is_future(callback))) {
-        teff__catalog_settle_slow(catalog, callback, answer, code);
+    if (TEFF__UNLIKELY(callback == NULL ||
+                       teff__callback_state_of(callback) != TEFF__CALLBACK_FREE)) {
+        teff__catalog_settle_slow(catalog, stripe, callback, answer, code);
         return;
     }
     teff__await *await = callback->value;

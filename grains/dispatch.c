@@ -11,6 +11,7 @@
 #include "grains/dispatch.h"
 
 #include "grains/activate.h"
+#include "grains/observer.h"
 
 #include "teff/status.h"
 
@@ -23,8 +24,14 @@ const teff__type *teff__dispatch_type(const teff__grains *grains, const teff_ref
     return teff__types_find_text(&grains->types, to->type->text);
 }
 
-const char *teff__dispatch_reason(const teff_ref *to)
+const char *teff__dispatch_text(const teff_ref *to, int code)
 {
+    if (code == TEFF_ENOMEM)
+        return teff__no_instance;
+    if (code == TEFF_EGONE)
+        return "the observer has ended, or its client is gone";
+    if (code != TEFF_EINVAL)
+        return NULL;
     if (to->type == NULL || to->type->text == NULL)
         return "the reference names no grain type: make it with the interface's _at or _of";
     if (!teff__key_valid(&to->key))
@@ -84,6 +91,8 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
         send_by_route(catalog, route, message);
         return 0;
     }
+    if (TEFF__UNLIKELY(teff__observer_is(to)))
+        return teff__observer_send(catalog->exchange, to, message);
     const teff__type *type = teff__dispatch_type(catalog->grains, to);
     if (type == NULL)
         return TEFF_EINVAL;

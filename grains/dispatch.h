@@ -26,7 +26,7 @@ TEFF__INTERNAL void teff__dispatch_answered(teff__catalog *catalog, teff_ref *to
 TEFF__INTERNAL const teff__type *teff__dispatch_type(const teff__grains *grains,
                                                      const teff_ref *to);
 
-/* Why a reference leads nowhere, for the outcome of a call: static text. */
-TEFF__INTERNAL const char *teff__dispatch_reason(const teff_ref *to);
+/* Why a request could not be sent, for the outcome of the call: static text, or NULL. */
+TEFF__INTERNAL const char *teff__dispatch_text(const teff_ref *to, int code);
 
 #endif

@@ -46,13 +46,9 @@ static void settle_all(teff__catalog *catalog)
 {
     for (uint32_t i = 0; i < catalog->stripes_used; i++) {
         teff__stripe *stripe = &catalog->stripes[i];
-        const uint32_t made = teff__atomic_u32_load_relaxed(&stripe->made);
-        for (uint32_t slot = 0; slot < made; slot++) {
-            const uint64_t word = teff__atomic_u64_load_relaxed(&stripe->callbacks[slot].word);
-            if ((word & TEFF__CALLBACK_STATE) == TEFF__CALLBACK_OPEN)
-                teff__catalog_settle(catalog, teff__stripe_open_id(stripe, slot), NULL,
-                                     TEFF_EUNAVAILABLE);
-        }
+        uint32_t slot = 0;
+        for (uint64_t id; (id = teff__stripe_next_open(stripe, &slot)) != 0;)
+            teff__catalog_settle_in(catalog, stripe, id, NULL, TEFF_EUNAVAILABLE);
     }
 }
 
@@ -85,7 +81,7 @@ static bool phase_done(const teff__catalog *catalog)
         return false;
     if (catalog->phase == TEFF__STOP_DEACTIVATE)
         return catalog->activations.count == 0;
-    return catalog->suspended == 0;
+    return catalog->suspended == 0 && teff__ring_empty(&catalog->completions);
 }
 
 bool teff__stop_go_on(teff__catalog *catalog)

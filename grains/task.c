@@ -8,9 +8,9 @@
 #include "grains/task.h"
 
 #include "grains/call.h"
+#include "grains/call_future.h"
+#include "grains/request.h"
 #include "grains/turn.h"
-#include "messaging/client.h"
-#include "messaging/future.h"
 
 #include "teff/status.h"
 
@@ -22,15 +22,48 @@ typedef struct teff__task {
     void *user;
 } teff__task;
 
+void teff__task_begin(teff__task_caller *task, teff__catalog *catalog, teff__task_life *life)
+{
+    teff__caller_init(&task->caller, TEFF__CALLER_TASK, catalog, INT64_MAX);
+    task->life = life;
+}
+
+void teff__task_end(teff__task_caller *task)
+{
+    if (task->caller.futures != 0)
+        teff__caller_drop_futures(task->caller.home, &task->caller);
+}
+
+teff__task_life *teff__task_life_ref(teff__task_caller *task)
+{
+    if (task->life == NULL) {
+        teff__catalog *catalog = task->caller.home;
+        task->life = teff__memory_alloc(catalog->exchange->memory, sizeof(*task->life));
+        if (task->life == NULL)
+            return NULL;
+        task->life->count = 1; /* the task's own */
+    }
+    task->life->count++;
+    return task->life;
+}
+
+void teff__task_life_unref(teff__catalog *catalog, teff__task_life *life)
+{
+    if (life != NULL && --life->count == 0)
+        teff__memory_free(catalog->exchange->memory, life, sizeof(*life));
+}
+
 static void task_run(teff__worker *worker, teff__item *item)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     teff__task *task = teff__container_of(item, teff__task, item);
-    teff_caller caller;
-    teff__caller_init(&caller, TEFF__CALLER_TASK, catalog, INT64_MAX);
-    const int result = task->run(&caller, task->user);
-    if (caller.futures != 0)
-        teff__caller_drop_futures(catalog, &caller);
+    teff__task_caller caller;
+    teff__task_begin(&caller, catalog, NULL);
+    const int result = task->run(&caller.caller, task->user);
+    teff__task_end(&caller);
+    if (caller.life != NULL)
+        caller.life->ended = true;
+    teff__task_life_unref(catalog, caller.life);
     teff__ring_remove(&task->ring);
     if (task->message.correlation == 0) {
         teff__postbox_drop(&catalog->postbox, &task->message);
@@ -71,30 +104,11 @@ static teff__task *task_create(teff__exchange *exchange, int (*run)(teff_task *,
     return task;
 }
 
-/*
- * Opens the future that the task will settle. *ret_sendable false: it is settled already, the silo
- * stops.
- */
-static int open_future(teff_caller *caller, uint64_t *ret_id, bool *ret_sendable)
-{
-    if (caller->kind == TEFF__CALLER_CLIENT)
-        return teff__client_open(teff__client_of(caller), INT64_MAX, TEFF__CALLBACK_FUTURE, ret_id,
-                                 ret_sendable);
-    teff__catalog *catalog = caller->home;
-    teff__callback *callback;
-    const int r = teff__catalog_take_callback(catalog, &callback);
-    if (r != 0)
-        return r;
-    *ret_sendable = true;
-    *ret_id = teff__stripe_open(catalog->stripe, callback, NULL, INT64_MAX, TEFF__CALLBACK_FUTURE);
-    return 0;
-}
-
 /* Takes back a future whose task never went anywhere. */
 static void drop_future(teff_caller *caller, uint64_t id)
 {
-    if (caller->kind == TEFF__CALLER_CLIENT)
-        teff__client_drop_future(teff__client_of(caller), id);
+    if (teff__caller_outside(caller))
+        teff__client_drop_future(caller->home, id);
     else
         teff__caller_drop_future(caller->home, caller, id);
 }
@@ -141,6 +155,8 @@ int teff_silo_spawn(teff_silo *silo, int worker, int (*run)(teff_task *task, voi
         const int allowed = teff__caller_check(caller);
         if (allowed != 0)
             return allowed;
+        if (caller->kind == TEFF__CALLER_OBSERVER)
+            return TEFF_EWOULDBLOCK;
         if (teff__caller_exchange(caller) != exchange)
             return TEFF_EINVAL;
     }
@@ -151,11 +167,9 @@ int teff_silo_spawn(teff_silo *silo, int worker, int (*run)(teff_task *task, voi
         return TEFF_ENOMEM;
     bool sendable = true;
     uint64_t id = 0;
-    int r = caller != NULL ? open_future(caller, &id, &sendable) : 0;
+    int r = caller != NULL ? teff__request_future(caller, &id, &sendable) : 0;
     if (r == 0) {
         task->message.correlation = id;
-        if (caller != NULL)
-            teff__future_add(&exchange->registry, caller, id);
         r = sendable ? post_task(exchange, index, task) : TEFF_EINVALIDSTATE;
         if (r != 0 && caller != NULL)
             drop_future(caller, id);
@@ -167,51 +181,22 @@ int teff_silo_spawn(teff_silo *silo, int worker, int (*run)(teff_task *task, voi
     return r;
 }
 
-/* Waits in a turn or task until the future is settled. */
-static int await_future(teff__catalog *catalog, teff__callback *callback)
-{
-    teff__await await;
-    const int r = teff__worker_reserve(&catalog->worker);
-    if (r != 0)
-        return r;
-    callback->value = &await;
-    teff__catalog_suspend(catalog, &await.waiter);
-    return 0;
-}
-
-static int settled(teff_caller *caller, teff__callback *callback, uint64_t id)
-{
-    if (caller->kind == TEFF__CALLER_CLIENT) {
-        teff__client_settled(teff__client_of(caller), id);
-        return 0;
-    }
-    const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
-    return (word & TEFF__CALLBACK_STATE) == TEFF__CALLBACK_SETTLED
-               ? 0
-               : await_future(caller->home, callback);
-}
-
 int teff_task_claim(teff_caller *caller, teff_future future, int *ret_result)
 {
+    int code;
+    teff__message *answer;
     if (caller == NULL || ret_result == NULL)
         return TEFF_EINVAL;
     int r = teff__caller_check(caller);
+    if (r == 0)
+        r = teff__future_claim(caller, future, NULL, &code, &answer);
     if (r != 0)
         return r;
-    teff__exchange *exchange = teff__caller_exchange(caller);
-    teff__callback *callback = teff__future_find(&exchange->registry, caller, future.id);
-    if (callback == NULL)
-        return TEFF_EINVAL;
-    r = settled(caller, callback, future.id);
-    if (r != 0)
-        return r;
-    teff__message *answer;
-    r = teff__future_take(&exchange->registry, caller, future.id, &answer);
-    if (answer != NULL) {
-        *ret_result = answer->code;
-        teff__postbox_drop(teff__caller_postbox(caller), answer);
-    }
-    return r;
+    if (answer == NULL)
+        return code;
+    *ret_result = answer->code;
+    teff__postbox_drop(teff__caller_postbox(caller), answer);
+    return 0;
 }
 
 /* Stands in the frame that sleeps. */
@@ -261,10 +246,12 @@ int teff_sleep(teff_caller *caller, int64_t duration_ns)
     if (caller == NULL || duration_ns < 0)
         return TEFF_EINVAL;
     int r = teff__caller_check(caller);
+    if (r == 0)
+        r = teff__caller_may_wait(caller);
     if (r != 0)
         return r;
-    if (caller->kind == TEFF__CALLER_CLIENT)
-        return teff__client_sleep(teff__client_of(caller), duration_ns);
+    if (teff__caller_outside(caller))
+        return teff__client_sleep(caller->home, duration_ns);
 
     teff__catalog *catalog = caller->home;
     if (sleepless(catalog, caller))

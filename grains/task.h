@@ -11,6 +11,28 @@
 
 #include "teff/task.h"
 
+/* What says whether a task has ended, to completions that outlive it. */
+typedef struct teff__task_life {
+    uint32_t count; /* the task, and its completions */
+    bool ended;
+} teff__task_life;
+
+/* A task as a caller, and each of its completions. */
+typedef struct teff__task_caller {
+    teff_caller caller;    /* first: the public pointer is this one */
+    teff__task_life *life; /* NULL until a completion needs it */
+} teff__task_caller;
+
+TEFF__INTERNAL void teff__task_begin(teff__task_caller *task, teff__catalog *catalog,
+                                     teff__task_life *life);
+/* Cancels its unclaimed futures. */
+TEFF__INTERNAL void teff__task_end(teff__task_caller *task);
+
+/* One more completion of the task; NULL: no memory. */
+TEFF__INTERNAL teff__task_life *teff__task_life_ref(teff__task_caller *task);
+/* NULL is allowed. */
+TEFF__INTERNAL void teff__task_life_unref(teff__catalog *catalog, teff__task_life *life);
+
 /* A task that was posted to this worker; takes the message. */
 TEFF__INTERNAL void teff__task_arrived(teff__catalog *catalog, teff__message *message);
 

@@ -5,18 +5,14 @@
 #include "grains/turn.h"
 
 #include "grains/activate.h"
+#include "grains/call.h"
+#include "grains/complete.h"
 #include "messaging/future.h"
 
 #include "teff/status.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-struct teff__turn_block {
-    teff__turn_block *next; /* of the same turn */
-    size_t bytes;
-    teff__ring ring; /* of the catalog, should the turn never end */
-};
 
 static teff__turn *turn_of(const teff_turn *turn)
 {
@@ -28,8 +24,7 @@ static teff__catalog *catalog_of(const teff_turn *turn)
     return turn->home;
 }
 
-/* Answers a request with a failure. The argument is dead by now, so a text may take the body. */
-static void answer_failure(const teff__turn *turn, teff__message *message, int code)
+void teff__turn_answer_failure(const teff__turn *turn, teff__message *message, int code)
 {
     const bool told = turn->failed == code;
     const teff_method *own = &message->of->methods[message->method];
@@ -38,12 +33,27 @@ static void answer_failure(const teff__turn *turn, teff__message *message, int c
         teff__message_set_text(message, turn->text);
 }
 
+void teff__turn_put_result(teff__message *message, const teff_method *method, const void *result)
+{
+    teff__value_copy(teff__message_value(message), result, method->ret_size);
+    message->held = (uint8_t)teff__method_result_bytes(method);
+}
+
+/* What is in the mailbox and no request that the grain's type can serve. */
+static void run_other(teff__catalog *catalog, teff__activation *activation, teff__message *message)
+{
+    if (message->kind == TEFF__MESSAGE_COMPLETION)
+        teff__complete_turn(catalog, activation, teff__completion_of(message));
+    else
+        teff__catalog_reject(catalog, message, TEFF_EINVAL,
+                             "the grain's type does not implement that interface");
+}
+
 void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__message *message)
 {
     teff_handler *const *table = teff__type_table(activation->type, message->of);
     if (TEFF__UNLIKELY(table == NULL)) {
-        teff__catalog_reject(catalog, message, TEFF_EINVAL,
-                             "the grain's type does not implement that interface");
+        run_other(catalog, activation, message);
         return;
     }
     teff__turn turn;
@@ -61,6 +71,8 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
     void *result = TEFF__LIKELY(local) ? (char *)message + behind : scratch;
     teff__turn_begin(&turn, catalog, activation, message->deadline_ns);
     teff__value_clear(result, method->ret_size);
+    if (TEFF__UNLIKELY(message->held != 0))
+        teff__turn_hold(&turn, message);
     message->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
     activation->served = true;
     const int code =
@@ -70,12 +82,14 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
         teff__postbox_drop(&catalog->postbox, message);
         return;
     }
-    if (TEFF__UNLIKELY(code != 0))
-        answer_failure(&turn, message, code);
-    else if (local)
+    if (TEFF__UNLIKELY(code != 0)) {
+        teff__turn_answer_failure(&turn, message, code);
+    } else if (local) {
         message->value = behind;
-    else
-        teff__value_copy(teff__message_value(message), result, method->ret_size);
+        message->held = (uint8_t)teff__method_result_bytes(method);
+    } else {
+        teff__turn_put_result(message, method, result);
+    }
     teff__message_answer(message, code, activation->record.address);
     if (TEFF__LIKELY(local))
         teff__catalog_settle_in(catalog, stripe, message->correlation, message, 0);
@@ -91,6 +105,7 @@ void teff__caller_drop_future(teff__catalog *catalog, teff_caller *caller, uint6
     teff__message *answer;
     if ((word & TEFF__CALLBACK_STATE) == TEFF__CALLBACK_OPEN)
         teff__catalog_settle(catalog, id, NULL, TEFF_ECANCELED);
+    catalog->unclaimed++;
     (void)teff__future_take(registry, caller, id, &answer);
     if (answer != NULL)
         teff__postbox_drop(&catalog->postbox, answer);
@@ -103,43 +118,70 @@ void teff__caller_drop_futures(teff__catalog *catalog, teff_caller *caller)
         teff__caller_drop_future(catalog, caller, id);
 }
 
-static void block_free(teff__catalog *catalog, teff__turn_block *block)
+void teff__turn_hold(teff__turn *turn, teff__message *message)
+{
+    teff__turn_block *block = &turn->argument;
+    *block = (teff__turn_block){ .next = turn->blocks, .message = message };
+    teff__ring_push_back(&catalog_of(&turn->caller)->blocks, &block->ring);
+    turn->blocks = block;
+}
+
+static void block_free(teff__memory *memory, teff__turn_block *block)
 {
     teff__ring_remove(&block->ring);
-    teff__memory_free(catalog->exchange->memory, block, block->bytes);
+    if (block->bytes != 0)
+        teff__memory_free(memory, block, block->bytes);
+    else
+        teff__message_release(block->message);
 }
 
 void teff__turn_end_slow(teff__turn *turn)
 {
-    teff__catalog *catalog = turn->caller.home;
-    teff__caller_drop_futures(catalog, &turn->caller);
+    if (turn->caller.futures != 0)
+        teff__caller_drop_futures(catalog_of(&turn->caller), &turn->caller);
     while (turn->blocks != NULL) {
         teff__turn_block *block = turn->blocks;
         turn->blocks = block->next;
-        block_free(catalog, block);
+        block_free(teff__caller_exchange(&turn->caller)->memory, block);
     }
 }
 
-void teff__turn_blocks_drop(teff__catalog *catalog)
+void teff__turns_drop(teff__catalog *catalog)
 {
     while (!teff__ring_empty(&catalog->blocks))
-        block_free(catalog, teff__container_of(catalog->blocks.next, teff__turn_block, ring));
+        block_free(catalog->exchange->memory,
+                   teff__container_of(catalog->blocks.next, teff__turn_block, ring));
 }
 
-static bool is_turn(const teff_turn *turn)
+/* Of a grain. */
+static bool is_grain(const teff_turn *turn)
 {
     return turn != NULL && turn->kind == TEFF__CALLER_TURN;
 }
 
+static bool is_observer(const teff_turn *turn)
+{
+    return turn != NULL && turn->kind == TEFF__CALLER_OBSERVER;
+}
+
+static bool is_turn(const teff_turn *turn)
+{
+    return is_grain(turn) || is_observer(turn);
+}
+
 const teff_key *teff_turn_key(const teff_turn *turn)
 {
-    return is_turn(turn) ? &turn_of(turn)->activation->record.key : NULL;
+    return is_grain(turn)      ? &turn_of(turn)->activation->record.key
+           : is_observer(turn) ? &turn_of(turn)->observer->key
+                               : NULL;
 }
 
 teff_ref teff_turn_self(const teff_turn *turn)
 {
     teff_ref self = { 0 };
-    if (is_turn(turn)) {
+    if (is_observer(turn))
+        self = *turn_of(turn)->observer;
+    if (is_grain(turn)) {
         const teff__activation *activation = turn_of(turn)->activation;
         self.type = &activation->type->def.name;
         self.route = activation->record.address;
@@ -150,12 +192,12 @@ teff_ref teff_turn_self(const teff_turn *turn)
 
 void *teff_turn_context(const teff_turn *turn)
 {
-    return is_turn(turn) ? turn_of(turn)->activation->type->context : NULL;
+    return is_grain(turn) ? turn_of(turn)->activation->type->context : NULL;
 }
 
 void *teff_turn_worker_context(const teff_turn *turn)
 {
-    if (turn == NULL || turn->kind == TEFF__CALLER_CLIENT)
+    if (turn == NULL || teff__caller_outside(turn))
         return NULL;
     return catalog_of(turn)->context;
 }
@@ -165,11 +207,14 @@ void *teff_turn_alloc(teff_turn *turn, size_t size)
     enum { HEADER = (sizeof(teff__turn_block) + 15) / 16 * 16 };
     if (!is_turn(turn) || size == 0 || size > SIZE_MAX - HEADER)
         return NULL;
-    teff__turn_block *block = teff__memory_alloc(catalog_of(turn)->exchange->memory, HEADER + size);
+    teff__turn_block *block =
+        teff__memory_alloc(teff__caller_exchange(turn)->memory, HEADER + size);
     if (block == NULL)
         return NULL;
     block->bytes = HEADER + size;
-    teff__ring_push_back(&catalog_of(turn)->blocks, &block->ring);
+    teff__ring_init(&block->ring);
+    if (is_grain(turn)) /* an observer's turn always ends */
+        teff__ring_push_back(&catalog_of(turn)->blocks, &block->ring);
     block->next = turn_of(turn)->blocks;
     turn_of(turn)->blocks = block;
     return (char *)block + HEADER;
@@ -213,7 +258,7 @@ int64_t teff_turn_deadline_ns(const teff_turn *turn)
 
 int teff_turn_deactivate(teff_turn *turn)
 {
-    if (!is_turn(turn))
+    if (!is_grain(turn))
         return TEFF_EINVALIDSTATE;
     teff__activation_ask(catalog_of(turn), turn_of(turn)->activation, TEFF_DEACTIVATED_REQUEST);
     return 0;

@@ -1,27 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A turn: one request of one activation, or one of its hooks, on a worker's fiber.
+ * A turn: one request of one activation, or one of its hooks, on a worker's fiber; or one request to
+ * an observer, on its client's thread.
  *
  *     queued ─► running ◄─► suspended ─► ended
  *
  * Its structure stands in the frame of whoever runs it, and with it on a fiber where the turn
  * suspends.
  *
- * Threads: its activation's worker.
+ * Threads: its activation's worker, or the client's.
  */
 #ifndef TEFF_GRAINS_TURN_H
 #define TEFF_GRAINS_TURN_H
 
 #include "grains/catalog.h"
+#include "messaging/client.h"
 
 #include "teff/turn.h"
 
-typedef struct teff__turn_block teff__turn_block;
+/* Something to be given back when the turn ends, or when its stack is dropped. */
+typedef struct teff__turn_block {
+    struct teff__turn_block *next; /* of the same turn */
+    teff__ring ring;               /* of the catalog, should the turn never end */
+    size_t bytes;                  /* of teff_turn_alloc; 0: the buffers of `message` */
+    teff__message *message;
+} teff__turn_block;
 
 typedef struct teff__turn {
     teff_caller caller; /* first: the public pointer is this one */
-    teff__activation *activation;
-    teff__turn_block *blocks;  /* of teff_turn_alloc, newest first */
+    union {
+        teff__activation *activation;
+        const teff_ref *observer; /* a reference to it */
+    };
+    teff__turn_block *blocks;  /* newest first */
+    teff__turn_block argument; /* the one for the argument's buffers, where it has some */
     int failed;                /* the code that `text` and `origin` belong to; 0: none */
     const teff_method *origin; /* whose failure it was; with `failed` only */
     char text[TEFF__TEXT_MAX]; /* not initialised */
@@ -36,7 +48,19 @@ static inline void teff__turn_begin(teff__turn *turn, teff__catalog *catalog,
     turn->failed = 0;
 }
 
-/* Frees what the turn allocated and cancels its unclaimed futures. */
+static inline void teff__turn_begin_observer(teff__turn *turn, teff__client *client,
+                                             const teff_ref *observer, int64_t deadline_ns)
+{
+    teff__caller_init(&turn->caller, TEFF__CALLER_OBSERVER, client, deadline_ns);
+    turn->observer = observer;
+    turn->blocks = NULL;
+    turn->failed = 0;
+}
+
+/* The turn gives the buffers in a request's argument back when it ends. */
+TEFF__INTERNAL void teff__turn_hold(teff__turn *turn, teff__message *message);
+
+/* Frees what the turn allocated and held, and cancels its unclaimed futures. */
 TEFF__INTERNAL void teff__turn_end_slow(teff__turn *turn);
 
 static inline void teff__turn_end(teff__turn *turn)
@@ -51,12 +75,20 @@ static inline const char *teff__turn_text(const teff__turn *turn, int code)
     return turn->failed == code ? turn->text : NULL;
 }
 
+/* Makes a message the answer of a handler that failed. Its argument is dead by now. */
+TEFF__INTERNAL void teff__turn_answer_failure(const teff__turn *turn, teff__message *message,
+                                              int code);
+
+/* Puts a result where the argument was, with the buffers that it gives. */
+TEFF__INTERNAL void teff__turn_put_result(teff__message *message, const teff_method *method,
+                                          const void *result);
+
 /* Runs a request that was taken out of the mailbox, and answers it. */
 TEFF__INTERNAL void teff__turn_run(teff__catalog *catalog, teff__activation *activation,
                                    teff__message *message);
 
-/* Frees what turns allocated whose stacks were dropped. */
-TEFF__INTERNAL void teff__turn_blocks_drop(teff__catalog *catalog);
+/* Frees what turns allocated and held whose stacks were dropped. */
+TEFF__INTERNAL void teff__turns_drop(teff__catalog *catalog);
 
 /* Cancels an unclaimed future of a turn or task; all of one that ends. */
 TEFF__INTERNAL void teff__caller_drop_future(teff__catalog *catalog, teff_caller *caller,

@@ -9,6 +9,8 @@
  */
 #include "grains/type.h"
 
+#include "messaging/message.h"
+
 #include "teff/status.h"
 
 enum {
@@ -106,12 +108,16 @@ static const char *method_wrong(const teff_method *method, teff_handler *handler
         return "a method's result has more than 1024 bytes";
     if ((method->options & ~options_known) != 0)
         return "a method has an unknown option";
-    if ((method->options & (TEFF_ARG_BYTES(15) | TEFF_RET_BYTES(15))) != 0)
-        return "TEFF_ARG_BYTES and TEFF_RET_BYTES are not implemented";
+    if (teff__method_argument_bytes(method) * sizeof(void *) > method->arg_size)
+        return "TEFF_ARG_BYTES of a method is more than its argument holds";
+    if (teff__method_result_bytes(method) * sizeof(void *) > method->ret_size)
+        return "TEFF_RET_BYTES of a method is more than its result holds";
+    if ((method->options & TEFF_ONE_WAY) != 0 && teff__method_result_bytes(method) != 0)
+        return "a one-way method has buffers in its result, which nobody would take";
     return NULL;
 }
 
-static const char *handlers_wrong(const teff_handlers *handlers)
+const char *teff__handlers_wrong(const teff_handlers *handlers)
 {
     const teff_interface *of = handlers->of;
     if (of == NULL || of->name.text == NULL || of->name.text[0] == '\0')
@@ -141,7 +147,7 @@ static const char *implements_wrong(const teff_handlers *const *implements, uint
     for (; implements[count] != NULL; count++) {
         if (count == TEFF__TYPE_INTERFACES_MAX)
             return "the list of interfaces has more than 64, or lacks its NULL";
-        const char *wrong = handlers_wrong(implements[count]);
+        const char *wrong = teff__handlers_wrong(implements[count]);
         if (wrong != NULL)
             return wrong;
         for (uint32_t i = 0; i < count; i++) {
@@ -167,6 +173,8 @@ static const char *type_read(teff__type *type, const teff_grain_type *def)
         return "the grain type's state has more than 1 MiB";
     if (type->def.idle_ns < 0)
         return "the grain type's idle_ns is negative";
+    if (type->def.name.text[0] == '(')
+        return "the grain type's name begins with (, as only the runtime's own do";
     wrong = implements_wrong(type->def.implements, &type->implements_count);
     if (wrong != NULL)
         return wrong;
@@ -220,14 +228,17 @@ const teff__type *teff__types_find_text(const teff__types *types, const char *na
     return teff__types_by_id(types, types->names[names_slot(types, name)]);
 }
 
-/* The same name, and rows of the same sizes, so that no handler reads past a value. */
-static bool interface_same(const teff_interface *a, const teff_interface *b)
+bool teff__interface_same(const teff_interface *a, const teff_interface *b)
 {
+    static const uint64_t bytes = TEFF_ARG_BYTES(15) | TEFF_RET_BYTES(15);
+    if (a == b)
+        return true;
     if (a->count != b->count || strcmp(a->name.text, b->name.text) != 0)
         return false;
     for (uint32_t i = 0; i < a->count; i++) {
         if (a->methods[i].arg_size != b->methods[i].arg_size ||
-            a->methods[i].ret_size != b->methods[i].ret_size)
+            a->methods[i].ret_size != b->methods[i].ret_size ||
+            ((a->methods[i].options ^ b->methods[i].options) & bytes) != 0)
             return false;
     }
     return true;
@@ -243,7 +254,7 @@ teff_handler *const *teff__type_table_slow(const teff__type *type, const teff_in
     if (of == NULL || of->name.text == NULL || of->methods == NULL)
         return NULL;
     for (uint32_t i = 0; i < type->implements_count; i++) {
-        if (interface_same(implements[i]->of, of))
+        if (teff__interface_same(implements[i]->of, of))
             return implements[i]->table;
     }
     return NULL;

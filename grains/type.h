@@ -57,6 +57,15 @@ TEFF__INTERNAL void teff__types_finish(teff__types *types);
 TEFF__INTERNAL int teff__types_register(teff__types *types, const teff_grain_type *def,
                                         void *context, const char **ret_reason);
 
+/* What is wrong with a table of handlers, as a sentence; NULL: nothing. */
+TEFF__INTERNAL const char *teff__handlers_wrong(const teff_handlers *handlers);
+
+/*
+ * The same name, and rows of the same sizes and buffers, so that no handler reads past a value or
+ * into one as a buffer.
+ */
+TEFF__INTERNAL bool teff__interface_same(const teff_interface *a, const teff_interface *b);
+
 /* No type can be added any more. */
 TEFF__INTERNAL void teff__types_freeze(teff__types *types);
 

@@ -5,6 +5,7 @@
  */
 #include "messaging/caller.h"
 
+#include "messaging/cancel.h"
 #include "messaging/client.h"
 #include "runtime/sized.h"
 
@@ -22,8 +23,8 @@
  */
 static bool is_here(const teff_caller *caller)
 {
-    if (caller->kind == TEFF__CALLER_CLIENT)
-        return ((const teff__client *)(const void *)caller)->thread == teff__thread_self();
+    if (teff__caller_outside(caller))
+        return teff__client_here(caller->home);
     return teff__worker_here(caller->home); /* a catalog begins with its worker */
 }
 
@@ -33,7 +34,7 @@ teff_caller *teff_with(teff_caller *caller, const teff_call_options *options)
         return caller;
     teff_call_options known;
     if (options == NULL || teff__sized_copy(&known, sizeof(known), sizeof(known), options) != 0 ||
-        known.timeout_ns < 0 || known.cancel != NULL) {
+        known.timeout_ns < 0) {
         caller->next = TEFF__NEXT_INVALID;
         return caller;
     }
@@ -41,6 +42,10 @@ teff_caller *teff_with(teff_caller *caller, const teff_call_options *options)
     if (known.timeout_ns > 0) {
         caller->next |= TEFF__NEXT_TIMEOUT;
         caller->next_timeout_ns = known.timeout_ns;
+    }
+    if (known.cancel != NULL) {
+        caller->next |= TEFF__NEXT_CANCEL;
+        caller->next_cancel = known.cancel;
     }
     return caller;
 }
@@ -67,9 +72,9 @@ const teff_outcome *teff_outcome_last(const teff_caller *caller)
     return outcome;
 }
 
-int teff__caller_deadline_slow(teff_caller *caller, const teff_method *method, int64_t now_ns,
-                               const teff__call_defaults *defaults, int64_t *ret_deadline_ns,
-                               uint32_t *ret_flags)
+int teff__caller_deadline(teff_caller *caller, const teff_method *method, int64_t now_ns,
+                          const teff__call_defaults *defaults, int64_t *ret_deadline_ns,
+                          uint32_t *ret_flags)
 {
     const uint8_t next = caller->next;
     const int64_t row_ns = (int64_t)(method->options >> 32) * NS_PER_MS;

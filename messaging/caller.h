@@ -18,7 +18,8 @@
 typedef enum teff__caller_kind {
     TEFF__CALLER_TURN = 1,
     TEFF__CALLER_TASK,
-    TEFF__CALLER_CLIENT
+    TEFF__CALLER_CLIENT,
+    TEFF__CALLER_OBSERVER /* a turn of a client's observer */
 } teff__caller_kind;
 
 enum {
@@ -27,7 +28,8 @@ enum {
 
     TEFF__NEXT_TIMEOUT = 1, /* what teff_with and teff_within ask of the next call */
     TEFF__NEXT_DETACHED = 2,
-    TEFF__NEXT_INVALID = 4
+    TEFF__NEXT_CANCEL = 4,
+    TEFF__NEXT_INVALID = 8
 };
 
 struct teff_caller {
@@ -36,8 +38,9 @@ struct teff_caller {
     /* the newest unclaimed future's slot + 1, or 0; a list through the slots' links */
     uint32_t futures;
     int64_t next_timeout_ns;   /* with TEFF__NEXT_TIMEOUT */
+    teff_cancel *next_cancel;  /* with TEFF__NEXT_CANCEL; borrowed */
     int64_t deadline_ns;       /* of the turn; INT64_MAX for tasks and clients */
-    void *home;                /* turn, task: the catalog of its worker; client: itself */
+    void *home;                /* turn, task: the catalog of its worker; else the client */
     teff_outcome outcome;      /* complete where its code is not 0 */
     char text[TEFF__TEXT_MAX]; /* of the outcome, where it came with an answer; not initialised */
 };
@@ -52,6 +55,12 @@ static inline void teff__caller_init(teff_caller *caller, teff__caller_kind kind
     caller->futures = 0;
     caller->outcome.code = 0;
     caller->outcome.method = NULL;
+}
+
+/* Whether it is a client's thread that runs the caller, not a worker. */
+static inline bool teff__caller_outside(const teff_caller *caller)
+{
+    return caller->kind >= TEFF__CALLER_CLIENT;
 }
 
 /*
@@ -82,29 +91,35 @@ typedef struct teff__call_defaults {
     const teff__clock *clock;
 } teff__call_defaults;
 
-/* The whole rule; see teff__caller_deadline. */
-TEFF__INTERNAL int teff__caller_deadline_slow(teff_caller *caller, const teff_method *method,
-                                              int64_t now_ns, const teff__call_defaults *defaults,
-                                              int64_t *ret_deadline_ns, uint32_t *ret_flags);
-
 /*
  * The deadline of the caller's next call to `method`; uses up the options that waited for it.
  * *ret_flags says whether it is the silo's default. TEFF_EINVAL where the options were invalid.
  * `now_ns` is a cached time: a timeout below 100 ms that somebody asked for reads the clock
  * instead.
  */
-static inline int teff__caller_deadline(teff_caller *caller, const teff_method *method,
-                                        int64_t now_ns, const teff__call_defaults *defaults,
-                                        int64_t *ret_deadline_ns, uint32_t *ret_flags)
+TEFF__INTERNAL int teff__caller_deadline(teff_caller *caller, const teff_method *method,
+                                         int64_t now_ns, const teff__call_defaults *defaults,
+                                         int64_t *ret_deadline_ns, uint32_t *ret_flags);
+
+/*
+ * Whether the caller's next call to `method` is a plain one: nothing was asked for with teff_with,
+ * and the row has neither buffers nor a timeout, nor is it one way.
+ */
+static inline bool teff__caller_plain(const teff_caller *caller, const teff_method *method)
 {
-    if (TEFF__UNLIKELY(caller->next != 0 || method->options >> 32 != 0))
-        return teff__caller_deadline_slow(caller, method, now_ns, defaults, ret_deadline_ns,
-                                          ret_flags);
+    return caller->next == 0 &&
+           (method->options & ~(uint64_t)(TEFF_READ_ONLY | TEFF_INTERLEAVE)) == 0;
+}
+
+/* The deadline of a plain call. *ret_flags says whether it is the silo's default. */
+static inline int64_t teff__caller_deadline_plain(const teff_caller *caller, int64_t now_ns,
+                                                  const teff__call_defaults *defaults,
+                                                  uint32_t *ret_flags)
+{
     const int64_t deadline_ns = now_ns + defaults->response_timeout_ns;
     const bool earlier = deadline_ns <= caller->deadline_ns;
-    *ret_deadline_ns = earlier ? deadline_ns : caller->deadline_ns;
     *ret_flags = earlier ? TEFF__CALLBACK_DEFAULT : 0;
-    return 0;
+    return earlier ? deadline_ns : caller->deadline_ns;
 }
 
 #endif

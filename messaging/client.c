@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocking clients: how one comes and goes, opens a callback, and waits.
+ * Clients: how one comes and goes, opens callbacks, and takes what comes to it.
  */
 #include "messaging/client.h"
 
+#include "messaging/cancel.h"
 #include "messaging/future.h"
 
 #include "teff/status.h"
 
 /*
- * As many messages as a stripe has callbacks: a client has no more under way, one-way ones aside.
+ * As many messages as a stripe has callbacks, twice where they have completions: a client has no
+ * more under way, one-way ones aside.
  */
-enum { CLIENT_MESSAGES_MAX = TEFF__CALLBACKS_MAX };
+enum { CLIENT_MESSAGES_MAX = 2 * TEFF__CALLBACKS_MAX };
 
-/* How often a spinning client looks at its done list between two looks at the clock. */
-enum { SPINS_PER_LOOK = 64 };
+/* Between two walks over the deadlines; as of a worker's stripes. */
+#define SWEEP_PERIOD_NS INT64_C(1000000)
+
+/* --- Coming -------------------------------------------------------------------------------- */
 
 static int claim_stripe(teff__exchange *exchange, teff__client *client)
 {
@@ -30,17 +34,39 @@ static int claim_stripe(teff__exchange *exchange, teff__client *client)
             exchange->postboxes[i - TEFF__STRIPES_WORKERS] = postbox;
         }
         stripe->owner = client;
+        teff__atomic_u32_store_relaxed(&stripe->wake_by, 0);
         client->stripe = stripe;
         client->postbox = exchange->postboxes[i - TEFF__STRIPES_WORKERS];
+        client->number = ++exchange->clients_made;
         exchange->clients_count++;
         return 0;
     }
     return TEFF_ELIMIT;
 }
 
+static void give_stripe_back(teff__client *client)
+{
+    teff__exchange *exchange = client->exchange;
+    teff__mutex_lock(&exchange->lock);
+    client->stripe->owner = NULL;
+    exchange->clients_count--;
+    teff__mutex_unlock(&exchange->lock);
+}
+
+static void client_init(teff__client *client, teff__exchange *exchange)
+{
+    teff__caller_init(&client->caller, TEFF__CALLER_CLIENT, client, INT64_MAX);
+    client->exchange = exchange;
+    teff__atomic_u64_store_relaxed(&client->thread, teff__thread_self());
+    teff__queue_init(&client->ready);
+    teff__queue_init(&client->requests);
+    teff__ring_init(&client->completions);
+    teff__slotmap_init(&client->observers, exchange->memory);
+}
+
 int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **ret)
 {
-    if (silo == NULL || ret == NULL || loop != NULL)
+    if (silo == NULL || ret == NULL)
         return TEFF_EINVAL;
     teff__exchange *exchange = teff__silo_exchange(silo);
     if (teff__exchange_forked(exchange) || teff__exchange_inside(exchange) ||
@@ -49,22 +75,193 @@ int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **re
     teff__client *client = teff__memory_alloc(exchange->memory, sizeof(*client));
     if (client == NULL)
         return TEFF_ENOMEM;
-    teff__caller_init(&client->caller, TEFF__CALLER_CLIENT, client, INT64_MAX);
-    client->exchange = exchange;
-    client->thread = teff__thread_self();
+    client_init(client, exchange);
 
     teff__mutex_lock(&exchange->lock);
-    const int r = !exchange->admits ? TEFF_EINVALIDSTATE : claim_stripe(exchange, client);
+    int r = !exchange->admits ? TEFF_EINVALIDSTATE : claim_stripe(exchange, client);
     teff__mutex_unlock(&exchange->lock);
+    if (r == 0 && loop != NULL) {
+        r = teff__client_loop_begin(client, loop);
+        if (r != 0)
+            give_stripe_back(client);
+    }
     if (r != 0) {
         teff__memory_free(exchange->memory, client, sizeof(*client));
         return r;
     }
+    teff__atomic_u32_store_seq_cst(&client->stripe->reads_mail, 1);
     *ret = &client->caller;
     return 0;
 }
 
-static void set_awake(teff__client *client, bool awake)
+/* --- Its calls ----------------------------------------------------------------------------- */
+
+int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags, uint64_t *ret_id,
+                      bool *ret_sendable)
+{
+    teff__stripe *stripe = client->stripe;
+    int r = 0;
+    if ((flags & TEFF__CALLBACK_DETAILED) != 0 && (r = teff__stripe_need_details(stripe)) != 0)
+        return r;
+    teff__callback *callback = teff__stripe_take(stripe, &r);
+    if (callback == NULL)
+        return r;
+    *ret_sendable = teff__stripe_open_shared(stripe, callback, deadline_ns, flags, ret_id);
+    if (!*ret_sendable && teff__stripe_retract(stripe, *ret_id))
+        return TEFF_EUNAVAILABLE;
+    return 0;
+}
+
+void teff__client_opened(teff__client *client)
+{
+    if (client->loop != NULL)
+        teff__client_loop_hold(client);
+}
+
+int teff__client_free(teff__client *client, uint64_t id, teff__message **ret_answer)
+{
+    teff__callback *callback = teff__stripe_at(client->stripe, id);
+    teff_assert(teff__callback_state_of(callback) == TEFF__CALLBACK_SETTLED);
+    *ret_answer = callback->value;
+    const int code = callback->code;
+    teff__stripe_free(client->stripe, callback);
+    return code;
+}
+
+void teff__client_drop_future(teff__client *client, uint64_t id)
+{
+    teff__message *answer;
+    /* Whoever claims it, this client or another, has it on the done list a moment later. */
+    while (teff__callback_state_of(teff__stripe_at(client->stripe, id)) != TEFF__CALLBACK_SETTLED) {
+        (void)teff__stripe_claim(client->stripe, id, NULL, TEFF_ECANCELED);
+        teff__client_take(client);
+    }
+    (void)teff__future_take(&client->exchange->registry, &client->caller, id, &answer);
+    if (answer != NULL)
+        teff__postbox_drop(client->postbox, answer);
+}
+
+/* --- What comes to it ---------------------------------------------------------------------- */
+
+/* Takes a callback that was claimed: it is settled, or its completion is ready. */
+static void receive(teff__client *client, teff__callback *callback, uint32_t slot)
+{
+    const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
+    const uint64_t id = teff__stripe_open_id(client->stripe, slot);
+    teff__atomic_u64_increment_owner(&client->stripe->closed);
+    if (word & TEFF__CALLBACK_CANCEL)
+        teff__cancel_unlink(&client->exchange->registry, id);
+    if ((word & TEFF__CALLBACK_THEN) == 0) {
+        teff__callback_become(callback, TEFF__CALLBACK_SETTLED);
+        return;
+    }
+    teff__completion *completion = teff__stripe_detail(client->stripe, id)->completion;
+    completion->answer = callback->value;
+    completion->message.code = callback->code;
+    teff__stripe_free(client->stripe, callback);
+    teff__queue_push(&client->ready, &completion->message.link);
+}
+
+/* A source has fired: its calls are claimed, and come with the done list. */
+static void cancel_branch(teff__client *client, teff__message *message)
+{
+    const teff__registry *registry = &client->exchange->registry;
+    const teff__cancel_branch *branch = (const teff__cancel_branch *)(const void *)message;
+    for (uint64_t id = teff__cancel_first(registry, branch); id != 0;
+         id = teff__cancel_next(registry, id))
+        (void)teff__stripe_claim(client->stripe, id, NULL, TEFF_ECANCELED);
+    teff__cancel_told(message);
+}
+
+static void take_mail(teff__client *client)
+{
+    for (teff__link *mail = teff__inbox_take(&client->stripe->mail), *next; mail != NULL;
+         mail = next) {
+        teff__message *message = (teff__message *)mail;
+        next = mail->next;
+        if (message->kind == TEFF__MESSAGE_CANCEL)
+            cancel_branch(client, message);
+        else
+            teff__queue_push(&client->requests, mail);
+    }
+}
+
+void teff__client_take(teff__client *client)
+{
+    teff__stripe *stripe = client->stripe;
+    if (!teff__inbox_empty(&stripe->mail))
+        take_mail(client);
+    for (uint32_t next = teff__stripe_take_done(stripe); next != 0;) {
+        const uint32_t slot = next - 1;
+        teff__callback *callback = &stripe->callbacks[slot];
+        next = callback->done;
+        receive(client, callback, slot);
+    }
+}
+
+int64_t teff__client_due_ns(teff__client *client)
+{
+    teff__stripe *stripe = client->stripe;
+    if (teff__client_open_count(client) == 0)
+        stripe->low_ns = INT64_MAX; /* a bound of calls that have ended */
+    return stripe->low_ns < client->sweep_after_ns ? client->sweep_after_ns : stripe->low_ns;
+}
+
+void teff__client_end_due(teff__client *client, int64_t now_ns)
+{
+    teff__stripe *stripe = client->stripe;
+    uint32_t slot = 0;
+    int64_t low_ns = INT64_MAX;
+    if (now_ns < teff__client_due_ns(client))
+        return;
+    for (uint64_t id; (id = teff__stripe_next_due(stripe, now_ns, &slot, &low_ns)) != 0;)
+        (void)teff__stripe_claim(stripe, id, NULL, TEFF_ETIMEDOUT);
+    stripe->low_ns = low_ns;
+    client->sweep_after_ns = now_ns + SWEEP_PERIOD_NS;
+}
+
+bool teff__client_serve(teff__client *client)
+{
+    bool ran = false;
+    if (client->inside != 0)
+        return false;
+    for (teff__link *link; (link = teff__queue_pop(&client->requests)) != NULL; ran = true) {
+        client->inside++;
+        client->exchange->ops->observe(client, (teff__message *)link);
+        client->inside--;
+    }
+    return ran;
+}
+
+bool teff__client_complete(teff__client *client)
+{
+    teff__queue batch = client->ready; /* what becomes ready meanwhile is for the next time */
+    const bool ran = batch.head != NULL;
+    if (client->inside != 0)
+        return false;
+    teff__queue_init(&client->ready);
+    for (teff__link *link; (link = teff__queue_pop(&batch)) != NULL;) {
+        client->inside++;
+        teff__completion_run(teff__completion_of((teff__message *)link), client->postbox,
+                             &client->caller);
+        client->inside--;
+    }
+    return ran;
+}
+
+bool teff__client_announce_sleep(teff__client *client)
+{
+    teff__stripe *stripe = client->stripe;
+    /* Pairs with claim's push, post's, and with closing the gate: set mine, look at yours. */
+    teff__atomic_u32_store_seq_cst(&stripe->sleeping, 1);
+    if (teff__atomic_u32_load_seq_cst(&stripe->done) == 0 &&
+        teff__atomic_pointer_load_seq_cst(&stripe->mail.head) == NULL)
+        return true;
+    teff__atomic_u32_store_relaxed(&stripe->sleeping, 0);
+    return false;
+}
+
+void teff__client_set_awake(teff__client *client, bool awake)
 {
     if (awake && !client->awake)
         teff__spinners_add(&client->exchange->spinners);
@@ -73,139 +270,108 @@ static void set_awake(teff__client *client, bool awake)
     client->awake = awake;
 }
 
-/*
- * Takes a callback that was handed over off the done list: frees its slot, or keeps it until its
- * future is claimed.
- */
-static void receive(teff__client *client, teff__callback *callback)
+/* Refuses what lies in the mail of a client that is gone, or going. */
+static void refuse_mail(teff__exchange *exchange, teff__link *mail)
 {
-    const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
-    if (word & TEFF__CALLBACK_FUTURE) {
-        teff__atomic_u64_store_relaxed(&callback->word, (word & ~(uint64_t)TEFF__CALLBACK_STATE) |
-                                                            TEFF__CALLBACK_SETTLED);
-        return;
+    for (teff__link *next; mail != NULL; mail = next) {
+        teff__message *message = (teff__message *)mail;
+        next = mail->next;
+        if (message->kind == TEFF__MESSAGE_CANCEL)
+            teff__cancel_told(message);
+        else
+            teff__exchange_reject(exchange, message, TEFF_EGONE, "the observer's client is gone");
     }
-    teff__stripe_free(client->stripe, callback);
 }
 
-/* Takes all that was handed over. True: the callback at `slot` was among it, or had been before. */
-static bool receive_all(teff__client *client, uint32_t slot)
+bool teff__client_post(teff__exchange *exchange, uint32_t index, teff__message *message)
 {
-    teff__stripe *stripe = client->stripe;
-    bool found = false;
-    for (uint32_t next = teff__stripe_take_done(stripe); next != 0;) {
-        teff__callback *callback = &stripe->callbacks[next - 1];
-        found |= next - 1 == slot;
-        next = callback->done;
-        receive(client, callback);
+    teff__stripe *stripe = &exchange->registry.stripes[index];
+    if (teff__atomic_u32_load_acquire(&stripe->reads_mail) == 0)
+        return false;
+    (void)teff__inbox_push(&stripe->mail, &message->link);       /* mine … */
+    if (teff__atomic_u32_load_seq_cst(&stripe->reads_mail) == 0) /* … then yours */
+        refuse_mail(exchange, teff__inbox_take(&stripe->mail));
+    else
+        teff__stripe_wake(stripe);
+    return true;
+}
+
+/* The clients of this thread, one after the other, by stripe; NULL: no further one. */
+static teff__client *next_here(teff__exchange *exchange, uint32_t *stripe)
+{
+    teff__client *found = NULL;
+    if (exchange->registry.stripes == NULL)
+        return NULL;
+    teff__mutex_lock(&exchange->lock);
+    while (found == NULL && *stripe < TEFF__STRIPES) {
+        teff__client *client = exchange->registry.stripes[(*stripe)++].owner;
+        if (client != NULL && teff__client_here(client))
+            found = client;
     }
+    teff__mutex_unlock(&exchange->lock);
     return found;
 }
 
-int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags, uint64_t *ret_id,
-                      bool *ret_sendable)
+bool teff__clients_inside_here(teff__exchange *exchange)
 {
-    int r = 0;
-    teff__callback *callback = teff__stripe_take(client->stripe, &r);
-    if (callback == NULL)
-        return r;
-    *ret_sendable = teff__stripe_open_shared(client->stripe, callback, deadline_ns, flags, ret_id);
-    if (!*ret_sendable) /* … unless stop's sweep did so first */
-        (void)teff__stripe_claim(client->stripe, *ret_id, NULL, TEFF_EUNAVAILABLE);
-    return 0;
+    uint32_t stripe = TEFF__STRIPES_WORKERS;
+    for (teff__client *client; (client = next_here(exchange, &stripe)) != NULL;) {
+        if (client->inside != 0)
+            return true;
+    }
+    return false;
 }
 
-/*
- * Waits until something is handed over or `deadline_ns` has come, or, with `awake`, the gate is
- * closed; returns early for no reason, too.
- */
-static void wait_done(teff__client *client, int64_t deadline_ns, bool awake)
+bool teff__clients_run_here(teff__exchange *exchange)
+{
+    uint32_t stripe = TEFF__STRIPES_WORKERS;
+    bool any = false;
+    for (teff__client *client; (client = next_here(exchange, &stripe)) != NULL; any = true) {
+        teff__client_take(client);
+        (void)teff__client_serve(client);
+        (void)teff__client_complete(client);
+    }
+    return any;
+}
+
+/* --- Going --------------------------------------------------------------------------------- */
+
+/* Nobody reads the mail from now on: what lies there is refused, by us or by its senders. */
+static void stop_reading(teff__client *client)
+{
+    teff__queue requests = client->requests;
+    teff__queue_init(&client->requests);
+    teff__atomic_u32_store_seq_cst(&client->stripe->reads_mail, 0);
+    if (requests.head != NULL)
+        refuse_mail(client->exchange, requests.head);
+    refuse_mail(client->exchange, teff__inbox_take(&client->stripe->mail));
+    client->exchange->ops->observers_end(client);
+}
+
+void teff__client_wind_up(teff__client *client)
+{
+    stop_reading(client);
+    uint32_t slot = 0;
+    for (uint64_t id; (id = teff__stripe_next_open(client->stripe, &slot)) != 0;)
+        (void)teff__stripe_claim(client->stripe, id, NULL, TEFF_ECANCELED);
+    /* Others may have claimed some, and hand them over a moment later. */
+    while (teff__client_open_count(client) != 0)
+        teff__client_take(client);
+    while (teff__client_complete(client))
+        continue;
+    for (uint64_t id; (id = teff__future_first(&client->exchange->registry, &client->caller)) != 0;)
+        teff__client_drop_future(client, id);
+    teff__postbox_flush(client->postbox);
+    teff__client_set_awake(client, false);
+}
+
+void teff__client_gone(teff__client *client)
 {
     teff__exchange *exchange = client->exchange;
-    teff__stripe *stripe = client->stripe;
-    if (exchange->clock.simulated) {
-        (void)exchange->step(exchange->silo, deadline_ns);
-        return;
-    }
-    set_awake(client, true);
-    if (teff__spinners_fit(&exchange->spinners)) {
-        const int64_t end = teff__clock_now_ns(&exchange->clock) + TEFF__SPIN_NS;
-        do {
-            for (int i = 0; i < SPINS_PER_LOOK; i++) {
-                if (teff__atomic_u32_load_relaxed(&stripe->done) != 0)
-                    return;
-                teff__cpu_relax();
-            }
-        } while (teff__clock_now_ns(&exchange->clock) < end);
-    }
-    set_awake(client, false);
-    /* Pairs with claim's push, and with closing the gate: set mine, look at yours. */
-    teff__atomic_u32_store_seq_cst(&stripe->sleeping, 1);
-    if (teff__atomic_u32_load_seq_cst(&stripe->done) == 0 &&
-        !(awake && teff__atomic_u32_load_seq_cst(&stripe->gate) != 0))
-        teff__futex_wait(&stripe->sleeping, 1, deadline_ns);
-    teff__atomic_u32_store_relaxed(&stripe->sleeping, 0);
-}
-
-/*
- * Waits until the callback's slot was handed over, or was before; ends it itself at its deadline.
- */
-static void wait_slot(teff__client *client, uint64_t id)
-{
-    teff__stripe *stripe = client->stripe;
-    const uint32_t slot = (uint32_t)id & (TEFF__CALLBACKS_MAX - 1);
-    while (!receive_all(client, slot)) {
-        const int64_t deadline_ns = teff__atomic_i64_load_relaxed(&stripe->deadlines[slot]);
-        if (deadline_ns != INT64_MAX && teff__clock_now_ns(&client->exchange->clock) >= deadline_ns)
-            (void)teff__stripe_claim(stripe, id, NULL, TEFF_ETIMEDOUT);
-        else
-            wait_done(client, deadline_ns, false);
-    }
-}
-
-int teff__client_check(const teff__client *client)
-{
-    if (client->thread != teff__thread_self() || teff__exchange_forked(client->exchange))
-        return TEFF_EINVALIDSTATE;
-    return teff__exchange_inside(client->exchange) ? TEFF_EWOULDBLOCK : 0;
-}
-
-int teff__client_wait(teff__client *client, uint64_t id, teff__message **ret_answer)
-{
-    teff__callback *callback = teff__stripe_at(client->stripe, id);
-    wait_slot(client, id);
-    *ret_answer = callback->value; /* the slot is free, but nobody else opens in this stripe */
-    return callback->code;
-}
-
-void teff__client_settled(teff__client *client, uint64_t id)
-{
-    const uint64_t word = teff__atomic_u64_load_relaxed(&teff__stripe_at(client->stripe, id)->word);
-    if ((word & TEFF__CALLBACK_STATE) != TEFF__CALLBACK_SETTLED)
-        wait_slot(client, id);
-}
-
-void teff__client_drop_future(teff__client *client, uint64_t id)
-{
-    teff__message *answer;
-    (void)teff__stripe_claim(client->stripe, id, NULL, TEFF_ECANCELED);
-    teff__client_settled(client, id);
-    (void)teff__future_take(&client->exchange->registry, &client->caller, id, &answer);
-    if (answer != NULL)
-        teff__postbox_drop(client->postbox, answer);
-}
-
-int teff__client_sleep(teff__client *client, int64_t duration_ns)
-{
-    const teff__clock *clock = &client->exchange->clock;
-    const int64_t deadline_ns = teff__time_add(teff__clock_now_ns(clock), duration_ns);
-    while (teff__atomic_u32_load_acquire(&client->stripe->gate) == 0) {
-        if (teff__clock_now_ns(clock) >= deadline_ns)
-            return 0;
-        wait_done(client, deadline_ns, true);
-        (void)receive_all(client, UINT32_MAX);
-    }
-    return TEFF_EUNAVAILABLE;
+    teff_assert(client->ready.head == NULL && teff__ring_empty(&client->completions));
+    teff__slotmap_finish(&client->observers);
+    give_stripe_back(client);
+    teff__memory_free(exchange->memory, client, sizeof(*client));
 }
 
 teff_client *teff_client_destroy(teff_client *caller)
@@ -213,21 +379,13 @@ teff_client *teff_client_destroy(teff_client *caller)
     if (caller == NULL || caller->kind != TEFF__CALLER_CLIENT)
         return caller;
     teff__client *client = teff__client_of(caller);
-    teff__exchange *exchange = client->exchange;
     const bool stopped = teff__atomic_u32_load_acquire(&client->stripe->gate) != 0;
-    if (client->thread != teff__thread_self() && !stopped)
+    if (client->loop != NULL || client->inside != 0 || (!teff__client_here(client) && !stopped))
         return caller;
-
-    for (uint64_t id; (id = teff__future_first(&exchange->registry, caller)) != 0;)
-        teff__client_drop_future(client, id);
-    teff__postbox_flush(client->postbox);
-    set_awake(client, false);
-
-    teff__mutex_lock(&exchange->lock);
-    client->stripe->owner = NULL;
-    exchange->clients_count--;
-    teff__mutex_unlock(&exchange->lock);
-    teff__memory_free(exchange->memory, client, sizeof(*client));
+    teff__atomic_u64_store_relaxed(&client->thread, teff__thread_self());
+    client->closing = true; /* completions that run now open no more calls */
+    teff__client_wind_up(client);
+    teff__client_gone(client);
     return NULL;
 }
 

@@ -1,61 +1,110 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client: a thread outside the silo that calls grains and blocks until they have answered.
+ * A client: a thread outside the silo that calls grains; one that blocks until they have answered,
+ * or one with a uv loop that is told when they have.
  *
  * A client owns one stripe of the callback registry and the message pools that go with it; pools
  * and stripe outlive it, since messages of its last calls may still be under way. Its calls are
- * settled by whoever comes first (a worker that answers, the client itself at the deadline, stop)
- * and handed over through the stripe's done list. It waits by spinning for a while, where there are
- * cores for it, then on the stripe's word `sleeping`. It ends its own calls at their deadlines:
- * nobody else needs to wake up for them.
+ * settled by whoever comes first (a worker that answers, the client itself at the deadline or when
+ * a source has fired, stop) and handed over through the stripe's done list. Requests to its
+ * observers and fired sources come as mail.
  *
- * Threads: the one that created it; `create` and the stripe's choice are guarded by the silo's
- * lock.
+ *   take        what was handed over is settled, or ready to be completed; mail is sorted; what is
+ *               due is ended. No user's code runs
+ *   serve       runs the observers' requests that were taken
+ *   complete    runs the completions that are ready
+ *
+ * A blocking client takes and serves while it waits, and completes in teff_client_run; client_wait.c.
+ * It waits by spinning for a while, where there are cores for it, then on the stripe's word
+ * `sleeping`. One on a loop does all three in the loop's callbacks; client_loop.c. Either ends its
+ * own calls at their deadlines: nobody else needs to wake up for them.
+ *
+ * Mail may come when the client is going: a sender posts and then looks whether somebody reads; the
+ * client says that nobody does and then looks for mail. Whoever finds some refuses it. All four are
+ * seq_cst.
+ *
+ * Threads: the client's; `create` and the stripe's choice are guarded by the silo's lock.
  */
 #ifndef TEFF_MESSAGING_CLIENT_H
 #define TEFF_MESSAGING_CLIENT_H
 
 #include "messaging/caller.h"
+#include "messaging/completion.h"
 #include "messaging/exchange.h"
+#include "runtime/slotmap.h"
 
 #include "teff/client.h"
 
-typedef struct teff__client {
+typedef struct teff__client_loop teff__client_loop;
+
+struct teff__client {
     teff_caller caller; /* first: the public pointer is this one */
     teff__exchange *exchange;
     teff__stripe *stripe;
     teff__postbox *postbox;
-    uintptr_t thread;
-    bool awake; /* counted among the spinners */
-} teff__client;
+    teff__client_loop *loop; /* NULL: it blocks */
+    teff__atomic_u64 thread; /* whose it is: that thread; anybody who asks */
+    uint32_t number;         /* no other client of the silo had it */
+    uint8_t inside;          /* completions and handlers that run at the moment */
+    bool awake;              /* counted among the spinners */
+    bool closing;
+    int64_t sweep_after_ns;
+    teff__queue ready;       /* completions to run */
+    teff__queue requests;    /* to observers */
+    teff__slotmap observers; /* see grains/observer.h */
+    teff__ring completions;  /* all that have not run */
+};
 
 static inline teff__client *teff__client_of(teff_caller *caller)
 {
-    return (teff__client *)(void *)caller;
+    return caller->home;
+}
+
+/* Whether this thread is the client's. */
+static inline bool teff__client_here(const teff__client *client)
+{
+    return teff__atomic_u64_load_relaxed(&client->thread) == teff__thread_self();
 }
 
 /*
- * Whether this thread may make the client wait: 0, TEFF_EINVALIDSTATE (not its thread),
- * TEFF_EWOULDBLOCK (in an item).
+ * Whether this thread may use the client at all: 0, or TEFF_EINVALIDSTATE (another one's, a child
+ * that forked, closing).
  */
-TEFF__INTERNAL int teff__client_check(const teff__client *client);
+static inline int teff__client_check(const teff__client *client)
+{
+    return TEFF__LIKELY(teff__client_here(client) && !client->closing &&
+                        !teff__exchange_forked(client->exchange))
+               ? 0
+               : TEFF_EINVALIDSTATE;
+}
 
 /*
- * Opens a callback for a request, to be waited for or, with TEFF__CALLBACK_FUTURE, claimed.
- * TEFF_EOVERLOADED, TEFF_ENOMEM. When the gate is closed it opens all the same, and is settled at
- * once with TEFF_EUNAVAILABLE: *ret_sendable is false.
+ * Whether it may wait here: 0, or TEFF_EWOULDBLOCK (on a loop, in a completion or observer, in the
+ * silo).
+ */
+TEFF__INTERNAL int teff__client_may_wait(const teff__client *client);
+
+/* --- Its calls ----------------------------------------------------------------------------- */
+
+/*
+ * Opens a callback for a request; its detail, where `flags` ask for one, is the caller's to fill in.
+ * TEFF_EOVERLOADED, TEFF_ENOMEM, TEFF_EUNAVAILABLE. When stop's sweep was faster it is settled
+ * already: *ret_sendable is false.
  */
 TEFF__INTERNAL int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags,
                                      uint64_t *ret_id, bool *ret_sendable);
 
-/*
- * Blocks until the callback has been settled; gives its answer, or NULL and a code. Its slot is
- * free afterwards.
- */
-TEFF__INTERNAL int teff__client_wait(teff__client *client, uint64_t id, teff__message **ret_answer);
+/* Notes that something is open now: a loop goes on for it. */
+TEFF__INTERNAL void teff__client_opened(teff__client *client);
 
-/* Blocks until a future of this client has been settled. It stays settled. */
-TEFF__INTERNAL void teff__client_settled(teff__client *client, uint64_t id);
+/* Blocks until the callback is settled. It stays so until teff__client_free. */
+TEFF__INTERNAL void teff__client_wait(teff__client *client, uint64_t id);
+
+/* Blocks until something may have come. */
+TEFF__INTERNAL void teff__client_wait_step(teff__client *client);
+
+/* Takes the answer of a settled callback, or NULL and a code, and frees its slot. */
+TEFF__INTERNAL int teff__client_free(teff__client *client, uint64_t id, teff__message **ret_answer);
 
 /* Ends a future of this client without waiting for what it was for, and drops its answer. */
 TEFF__INTERNAL void teff__client_drop_future(teff__client *client, uint64_t id);
@@ -63,7 +112,69 @@ TEFF__INTERNAL void teff__client_drop_future(teff__client *client, uint64_t id);
 /* Blocks for that long; TEFF_EUNAVAILABLE where the silo stops meanwhile. */
 TEFF__INTERNAL int teff__client_sleep(teff__client *client, int64_t duration_ns);
 
-/* The pools of a client's stripe, which the exchange keeps until the silo is destroyed. */
+/* How many callbacks are open, or settled and not taken yet. */
+static inline uint64_t teff__client_open_count(const teff__client *client)
+{
+    return teff__atomic_u64_load_relaxed(&client->stripe->opened) -
+           teff__atomic_u64_load_relaxed(&client->stripe->closed);
+}
+
+/* --- What comes to it ---------------------------------------------------------------------- */
+
+TEFF__INTERNAL void teff__client_take(teff__client *client);
+/* True: something ran. Both do nothing inside a completion or handler of the client's. */
+TEFF__INTERNAL bool teff__client_serve(teff__client *client);
+TEFF__INTERNAL bool teff__client_complete(teff__client *client);
+
+/* Whether something lies there to be taken. */
+static inline bool teff__client_has_news(const teff__client *client)
+{
+    return teff__atomic_u32_load_relaxed(&client->stripe->done) != 0 ||
+           !teff__inbox_empty(&client->stripe->mail);
+}
+
+/* When the client must look at its deadlines; INT64_MAX: it need not. */
+TEFF__INTERNAL int64_t teff__client_due_ns(teff__client *client);
+
+/* Claims what is due, if anything is; it comes with the done list. */
+TEFF__INTERNAL void teff__client_end_due(teff__client *client, int64_t now_ns);
+
+/* Says that the client sleeps. False: there are news, and it does not. */
+TEFF__INTERNAL bool teff__client_announce_sleep(teff__client *client);
+
+/* Counts or does not count the client among the threads that are awake. */
+TEFF__INTERNAL void teff__client_set_awake(teff__client *client, bool awake);
+
+/*
+ * Posts a message to the client that owns that stripe. False: there is none; the message is the
+ * sender's. Any thread.
+ */
+TEFF__INTERNAL bool teff__client_post(teff__exchange *exchange, uint32_t stripe,
+                                      teff__message *message);
+
+/* Takes, serves and completes for all clients of this thread; false: it has none. */
+TEFF__INTERNAL bool teff__clients_run_here(teff__exchange *exchange);
+
+/* Whether a completion or an observer of one of this thread's clients runs. */
+TEFF__INTERNAL bool teff__clients_inside_here(teff__exchange *exchange);
+
+/* --- Its end ------------------------------------------------------------------------------- */
+
+/* Ends what is open with TEFF_ECANCELED, runs completions, refuses mail, drops futures. */
+TEFF__INTERNAL void teff__client_wind_up(teff__client *client);
+
+/* Gives the stripe back and frees the client. */
+TEFF__INTERNAL void teff__client_gone(teff__client *client);
+
+/* The pools of clients' stripes, which the exchange keeps until the silo is destroyed. */
 TEFF__INTERNAL void teff__clients_finish(teff__exchange *exchange);
+
+/* --- On a loop: client_loop.c -------------------------------------------------------------- */
+
+/* Puts a new client on a loop. What fails is undone. */
+TEFF__INTERNAL int teff__client_loop_begin(teff__client *client, struct uv_loop_s *loop);
+
+/* The loop goes on while something is open. */
+TEFF__INTERNAL void teff__client_loop_hold(teff__client *client);
 
 #endif

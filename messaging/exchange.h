@@ -14,6 +14,21 @@
 
 #include "teff/silo.h"
 
+typedef struct teff__client teff__client;
+
+/* What the parts above do for those of this folder. */
+typedef struct teff__exchange_ops {
+    /*
+     * Simulated: runs what is runnable on the calling thread; when nothing is, moves the clock to
+     * what is due next, but not past `until_ns`. False: nothing ran, and the clock is there.
+     */
+    bool (*step)(teff_silo *silo, int64_t until_ns);
+    /* Runs a request to one of the client's observers and answers it; takes the message. */
+    void (*observe)(teff__client *client, teff__message *message);
+    /* Ends all observers of a client that goes. */
+    void (*observers_end)(teff__client *client);
+} teff__exchange_ops;
+
 typedef struct teff__exchange {
     teff_silo *silo;
     teff__memory *memory;
@@ -26,14 +41,13 @@ typedef struct teff__exchange {
     teff__postbox *postboxes[TEFF__STRIPES - TEFF__STRIPES_WORKERS];
     teff__mutex lock;       /* the silo's: state, clients */
     uint32_t clients_count; /* guarded by lock */
+    uint32_t clients_made;  /* numbers them; guarded by lock */
+    uint32_t nonce;         /* this silo's, in the keys of its observers */
+    teff__atomic_u32 held;  /* buffers and sources of cancellation that exist */
     bool admits;            /* new clients; guarded by lock */
     uintptr_t thread;       /* simulated: the one that started the silo */
     teff__atomic_u32 *born; /* 1, but in a child that forked; see teff__fork_wipe */
-    /*
-     * Simulated: runs what is runnable on the calling thread; when nothing is, moves the clock to
-     * what is due next, but not past `until_ns`. False: nothing ran, and the clock is there.
-     */
-    bool (*step)(teff_silo *silo, int64_t until_ns);
+    const teff__exchange_ops *ops;
 } teff__exchange;
 
 /* Of a silo; in runtime/silo.c, which builds it. */
@@ -55,11 +69,40 @@ static inline bool teff__exchange_forked(const teff__exchange *exchange)
     return teff__atomic_u32_load_relaxed(exchange->born) == 0;
 }
 
+static inline bool teff__exchange_hosts_here(const teff__exchange *exchange)
+{
+    (void)exchange;
+    return false;
+}
+
 /* Posts one message to a worker's inbox, from any thread. */
 static inline void teff__exchange_post(teff__exchange *exchange, uint32_t worker,
                                        teff__message *message)
 {
     teff__worker_post_chain(exchange->workers[worker], &message->link, &message->link);
 }
+
+/* A buffer or source of cancellation begins, ends: last, since the silo may go then. Any thread. */
+static inline void teff__exchange_hold(teff__exchange *exchange)
+{
+    (void)teff__atomic_u32_add_relaxed(&exchange->held, 1);
+}
+static inline void teff__exchange_release(teff__exchange *exchange)
+{
+    /* pairs with destroy's load */
+    (void)teff__atomic_u32_add_acq_rel(&exchange->held, UINT32_MAX);
+}
+
+/*
+ * Sends a response on its way from a client's thread, or from whoever drops its request; takes the
+ * message. Any thread.
+ */
+TEFF__INTERNAL void teff__exchange_respond(teff__exchange *exchange, teff__message *message);
+
+/*
+ * The same for a request that nobody will serve, with a code and a text (NULL: the status' own).
+ */
+TEFF__INTERNAL void teff__exchange_reject(teff__exchange *exchange, teff__message *message,
+                                          int code, const char *text);
 
 #endif

@@ -7,6 +7,8 @@
  */
 #include "messaging/message.h"
 
+#include "messaging/bytes.h"
+
 #include "teff/status.h"
 
 void teff__postbox_init(teff__postbox *postbox, teff__memory *memory, uint32_t messages_max)
@@ -36,6 +38,31 @@ void teff__postbox_flush(teff__postbox *postbox)
         return;
     teff__pool_put_foreign(postbox->returns_home, postbox->returns_first, postbox->returns_last);
     postbox->returns_home = NULL;
+}
+
+void teff__message_hold(teff__message *message, uint32_t count)
+{
+    message->held = (uint8_t)count;
+    teff_bytes **bytes = teff__message_value(message);
+    for (uint32_t i = 0; i < count; i++)
+        (void)teff_bytes_ref(bytes[i]);
+}
+
+void teff__message_release(teff__message *message)
+{
+    teff_bytes **bytes = teff__message_value(message);
+    for (uint32_t i = 0; i < message->held; i++)
+        (void)teff_bytes_unref(bytes[i]);
+    message->held = 0;
+}
+
+void teff__message_send_home(teff__message *message)
+{
+    teff_assert(message->size_class != TEFF__MESSAGE_HEAP);
+    if (message->held != 0)
+        teff__message_release(message);
+    teff__pool_link *link = (teff__pool_link *)message;
+    teff__pool_put_foreign(message->home, link, link);
 }
 
 void teff__postbox_drop_foreign(teff__postbox *postbox, teff__message *message)

@@ -33,8 +33,10 @@ typedef enum teff__message_kind {
     TEFF__MESSAGE_SPAWN, /* a task to begin */
     /* follows a route's messages to see where they end; see directory/route.h */
     TEFF__MESSAGE_PROBE,
-    TEFF__MESSAGE_PROBED, /* its answer, to the worker that sent it */
-    TEFF__MESSAGE_CONTROL /* the silo speaks to one of its workers; never dropped */
+    TEFF__MESSAGE_PROBED,     /* its answer, to the worker that sent it */
+    TEFF__MESSAGE_COMPLETION, /* a call that was made with one has ended; see completion.h */
+    TEFF__MESSAGE_CANCEL,     /* a source has fired; part of it, see cancel.h */
+    TEFF__MESSAGE_CONTROL     /* the silo speaks to one of its workers; never dropped */
 } teff__message_kind;
 
 enum {
@@ -64,11 +66,13 @@ typedef struct teff__message {
     uint64_t correlation; /* 0: nobody waits for an answer */
     teff__pool *home;     /* NULL: of the class HEAP */
     union {
-        const teff_interface *of;  /* request */
-        const teff_method *origin; /* response that failed: whose failure it was, or NULL */
-        size_t heap_bytes;         /* class HEAP: of the whole object */
+        const teff_interface *of; /* request; response to one */
+        size_t heap_bytes;        /* class HEAP: of the whole object */
     };
-    int64_t deadline_ns; /* INT64_MAX: never expires */
+    union {
+        int64_t deadline_ns;       /* INT64_MAX: never expires */
+        const teff_method *origin; /* response that failed: whose failure it was, or NULL */
+    };
     /* request: the activation it is meant for, or 0; response: the one that answers */
     uint64_t address;
     uint16_t method;
@@ -77,7 +81,9 @@ typedef struct teff__message {
     uint8_t hops; /* how often it was forwarded */
     /* ids of turns at the start of the body; none until deadlocks are detected */
     uint8_t path_count;
-    uint8_t kind, flags, size_class, unused[3];
+    uint8_t kind, flags, size_class;
+    uint8_t held; /* the value begins with so many pointers to teff_bytes, and a count of each */
+    uint8_t unused[2];
     int32_t code; /* response */
     /* body and reference follow */
 } teff__message;
@@ -230,13 +236,34 @@ static inline teff__message *teff__postbox_take(teff__postbox *postbox, const te
     message->path_count = 0;
     message->kind = TEFF__MESSAGE_REQUEST;
     message->flags = 0;
+    message->held = 0;
     return message;
 }
+
+/* How many buffers the argument, or the result, of a method's message begins with. */
+static inline uint32_t teff__method_argument_bytes(const teff_method *method)
+{
+    return (uint32_t)(method->options >> 8) & 15;
+}
+static inline uint32_t teff__method_result_bytes(const teff_method *method)
+{
+    return (uint32_t)(method->options >> 12) & 15;
+}
+
+/* From now on the message holds a count of each of the buffers that its value begins with. */
+TEFF__INTERNAL void teff__message_hold(teff__message *message, uint32_t count);
+/* Gives them back. */
+TEFF__INTERNAL void teff__message_release(teff__message *message);
+
+/* Drops a message from a thread that has no postbox at hand: it goes home by itself. */
+TEFF__INTERNAL void teff__message_send_home(teff__message *message);
 
 /* Drops a message, whosever it is. */
 static inline void teff__postbox_drop(teff__postbox *postbox, teff__message *message)
 {
     teff__pool *own = &postbox->pools[message->size_class];
+    if (TEFF__UNLIKELY(message->held != 0))
+        teff__message_release(message);
     if (TEFF__LIKELY(message->home == own))
         teff__pool_put(own, message);
     else

@@ -24,6 +24,8 @@ int teff__registry_init(teff__registry *registry, teff__memory *memory, uint32_t
         stripe->base = i << TEFF__CALLBACK_BITS;
         stripe->low_ns = INT64_MAX;
         stripe->generation_max = TEFF__GENERATION_MAX;
+        stripe->wake_fd = -1;
+        teff__inbox_init(&stripe->mail);
         /* Worker k owns a run of neighbouring stripes, all of the first half together. */
         stripe->worker =
             i < TEFF__STRIPES_WORKERS ? i * workers / TEFF__STRIPES_WORKERS : TEFF__NO_WORKER;
@@ -33,7 +35,8 @@ int teff__registry_init(teff__registry *registry, teff__memory *memory, uint32_t
 
 enum {
     CALLBACKS_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__callback),
-    DEADLINES_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__atomic_i64)
+    DEADLINES_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__atomic_i64),
+    DETAILS_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__callback_detail)
 };
 
 void teff__registry_finish(teff__registry *registry)
@@ -42,6 +45,8 @@ void teff__registry_finish(teff__registry *registry)
         teff__stripe *stripe = &registry->stripes[i];
         teff__memory_release(registry->memory, stripe->callbacks, CALLBACKS_BYTES);
         teff__memory_release(registry->memory, stripe->deadlines, DEADLINES_BYTES);
+        teff__memory_release(registry->memory, stripe->details, DETAILS_BYTES);
+        teff__wakeup_close(stripe->wake_fd);
     }
     teff__memory_free(registry->memory, registry->stripes,
                       TEFF__STRIPES * sizeof(*registry->stripes));
@@ -68,6 +73,12 @@ static bool stripe_reserve(teff__stripe *stripe)
     if (stripe->callbacks != NULL && stripe->deadlines == NULL)
         stripe->deadlines = teff__memory_reserve(stripe->memory, DEADLINES_BYTES);
     return stripe->deadlines != NULL;
+}
+
+int teff__stripe_add_details(teff__stripe *stripe)
+{
+    stripe->details = teff__memory_reserve(stripe->memory, DETAILS_BYTES);
+    return stripe->details != NULL ? 0 : TEFF_ENOMEM;
 }
 
 teff__callback *teff__stripe_grow(teff__stripe *stripe, int *ret_status)
@@ -97,21 +108,38 @@ bool teff__stripe_open_shared(teff__stripe *stripe, teff__callback *callback, in
     return teff__atomic_u32_load_seq_cst(&stripe->gate) == 0; /* … then yours */
 }
 
-/*
- * After a seq_cst store that the client looks for. Pairs with its going to sleep: set mine, look at
- * yours.
- */
-static void wake(teff__stripe *stripe)
+bool teff__stripe_retract(teff__stripe *stripe, uint64_t id)
 {
-    if (teff__atomic_u32_load_seq_cst(&stripe->sleeping) != 0 &&
-        teff__atomic_u32_exchange_seq_cst(&stripe->sleeping, 0) != 0)
+    teff__callback *callback = teff__stripe_at(stripe, id);
+    uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
+    do {
+        if (!teff__callback_is_open(word, id))
+            return false;
+    } while (!teff__atomic_u64_cas_acq_rel(
+        &callback->word, &word, (word & ~(uint64_t)TEFF__CALLBACK_STATE) | TEFF__CALLBACK_SETTLED));
+    teff__atomic_i64_store_relaxed(&stripe->deadlines[id & (TEFF__CALLBACKS_MAX - 1)], INT64_MAX);
+    teff__atomic_u64_increment_owner(&stripe->closed);
+    teff__stripe_free(stripe, callback);
+    return true;
+}
+
+/* Pairs with the client's going to sleep: set mine, look at yours. */
+void teff__stripe_wake(teff__stripe *stripe)
+{
+    if (teff__atomic_u32_load_seq_cst(&stripe->sleeping) == 0 ||
+        teff__atomic_u32_exchange_seq_cst(&stripe->sleeping, 0) == 0)
+        return;
+    const uint32_t by = teff__atomic_u32_load_relaxed(&stripe->wake_by);
+    if (by != 0)
+        teff__wakeup_send((int)by - 1);
+    else
         teff__futex_wake(&stripe->sleeping);
 }
 
 void teff__stripe_close_gate(teff__stripe *stripe)
 {
     teff__atomic_u32_store_seq_cst(&stripe->gate, 1);
-    wake(stripe);
+    teff__stripe_wake(stripe);
 }
 
 bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code)
@@ -129,14 +157,13 @@ bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int cod
     callback->value = answer;
     callback->code = code;
     teff__atomic_i64_store_relaxed(&stripe->deadlines[id & (TEFF__CALLBACKS_MAX - 1)], INT64_MAX);
-    teff__atomic_u64_add_relaxed(&stripe->closed, 1);
 
     uint32_t head = teff__atomic_u32_load_relaxed(&stripe->done);
     do
         callback->done = head;
     while (!teff__atomic_u32_cas_seq_cst(&stripe->done, &head,
                                          teff__stripe_index(stripe, callback) + 1));
-    wake(stripe);
+    teff__stripe_wake(stripe);
     return true;
 }
 
@@ -155,15 +182,35 @@ uint32_t teff__stripe_take_done(teff__stripe *stripe)
     return fifo;
 }
 
-void teff__stripe_claim_all(teff__stripe *stripe, int code)
+uint64_t teff__stripe_next_due(const teff__stripe *stripe, int64_t now_ns, uint32_t *slot,
+                               int64_t *low_ns)
+{
+    const uint32_t made = teff__atomic_u32_load_relaxed(&stripe->made);
+    while (*slot < made) {
+        const int64_t deadline_ns = teff__atomic_i64_load_relaxed(&stripe->deadlines[*slot]);
+        if (deadline_ns <= now_ns)
+            return teff__stripe_open_id(stripe, (*slot)++);
+        *low_ns = deadline_ns < *low_ns ? deadline_ns : *low_ns;
+        (*slot)++;
+    }
+    return 0;
+}
+
+uint64_t teff__stripe_next_open(const teff__stripe *stripe, uint32_t *slot)
 {
     const uint32_t made = teff__atomic_u32_load_seq_cst(&stripe->made);
-    for (uint32_t slot = 0; slot < made; slot++) {
-        const uint64_t word = teff__atomic_u64_load_seq_cst(&stripe->callbacks[slot].word);
+    while (*slot < made) {
+        const uint32_t at = (*slot)++;
+        const uint64_t word = teff__atomic_u64_load_seq_cst(&stripe->callbacks[at].word);
         if ((word & TEFF__CALLBACK_STATE) == TEFF__CALLBACK_OPEN)
-            (void)teff__stripe_claim(stripe,
-                                     (word >> TEFF__CALLBACK_SHIFT) << TEFF__GENERATION_SHIFT |
-                                         stripe->base | slot,
-                                     NULL, code);
+            return teff__stripe_id(stripe, at, word >> TEFF__CALLBACK_SHIFT);
     }
+    return 0;
+}
+
+void teff__stripe_claim_all(teff__stripe *stripe, int code)
+{
+    uint32_t slot = 0;
+    for (uint64_t id; (id = teff__stripe_next_open(stripe, &slot)) != 0;)
+        (void)teff__stripe_claim(stripe, id, NULL, code);
 }

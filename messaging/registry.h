@@ -8,9 +8,9 @@
  * are settled by whoever comes first, with one compare-and-swap to *claimed*; the winner hands the
  * slot to the client through the stripe's done list, and every loser is silent.
  *
- *     free ─► open ─► free                  a worker's awaited call
- *              ├────► settled ─► free       a future, until it is claimed
- *              └────► claimed ─► free | settled ─► free     a client's: claimed by the winner
+ *     free ─► open ─► free                a worker's awaited call
+ *              ├────► settled ─► free     a future, until it is claimed; or one with a detail
+ *              └────► claimed ─► settled ─► free     a client's: claimed by the winner
  *
  * The correlation id names stripe, slot (24 bits together) and generation (40 bits: 18 hours of one
  * slot at 60 ns), so finding a callback is an index, and a late or forged id fails one comparison.
@@ -22,16 +22,23 @@
  * accesses, and those of `made`, are seq_cst. Acquire and release would let both miss each other. A
  * worker's gate is a plain flag of its own.
  *
+ * What only some calls need (futures, completions, cancellable ones) stands in the slot's detail,
+ * in an array of its own beside the slots that a stripe has from its first such call on. So an
+ * awaited call's slot is half a cache line.
+ *
  * Threads:
- *   open, free, take_done     the owner
- *   settle                    the owner, of a worker's stripe
- *   claim                     any thread, of a client's stripe
- *   close_gate                any thread
+ *   open, retract, free, take_done, detail     the owner
+ *   settle                                     the owner, of a worker's stripe
+ *   claim                                      any thread, of a client's stripe
+ *   close_gate, wake                           any thread
  */
 #ifndef TEFF_MESSAGING_REGISTRY_H
 #define TEFF_MESSAGING_REGISTRY_H
 
+#include "runtime/inbox.h"
 #include "runtime/memory.h"
+
+#include "teff/call.h"
 
 #include <stddef.h>
 
@@ -59,23 +66,38 @@ enum {
     TEFF__CALLBACK_STATE = 3,   /* the state's bits in the word */
     TEFF__CALLBACK_FUTURE = 4,  /* the result stays in the slot until it is claimed */
     TEFF__CALLBACK_DEFAULT = 8, /* the deadline came from the silo's default */
-    TEFF__CALLBACK_SHIFT = 8    /* of the generation in the word */
+    TEFF__CALLBACK_THEN = 16,   /* the result goes to a completion */
+    TEFF__CALLBACK_CANCEL = 32, /* stands in the list of a source of cancellation */
+    TEFF__CALLBACK_FLAGS = TEFF__CALLBACK_FUTURE | TEFF__CALLBACK_DEFAULT | TEFF__CALLBACK_THEN |
+                           TEFF__CALLBACK_CANCEL,
+    /* with any of these the slot has a detail */
+    TEFF__CALLBACK_DETAILED = TEFF__CALLBACK_FUTURE | TEFF__CALLBACK_THEN | TEFF__CALLBACK_CANCEL,
+    TEFF__CALLBACK_SHIFT = 8 /* of the generation in the word */
 };
 
 typedef struct teff__callback {
     teff__atomic_u64 word; /* generation, flags, state: owner; claimers of a client's */
     /* open: who waits, or NULL; claimed and settled: the answer, or NULL. Owner; the claimer */
     void *value;
-    /* free: the next free slot + 1; a future: its caller's next one + 1. Owner */
-    uint32_t next;
-    uint32_t previous; /* a future: its caller's previous one + 1. Owner */
-    uint32_t done;     /* a client's, claimed: the next one of the done list + 1. The claimer.
-                              A worker's future: tells its caller. Owner */
+    uint32_t next; /* free: the next free slot + 1. Owner */
+    uint32_t done; /* a client's, claimed: the next one of the done list + 1. The claimer */
     /* claimed and settled: how it ended, where there is no answer. Owner; the claimer */
     int32_t code;
 } teff__callback;
 
 _Static_assert(sizeof(teff__callback) == 32, "two callbacks share a cache line");
+
+/* Lists of slots are linked by the low 24 bits of their ids, plus one. Owner only. */
+typedef struct teff__callback_detail {
+    union {
+        teff_caller *caller;                 /* a future: whose it is */
+        struct teff__completion *completion; /* of a call that has one */
+    };
+    const teff_method *method;          /* a call's; NULL: a task's future */
+    uint32_t next, previous;            /* a future: its caller's other ones */
+    struct teff__cancel_branch *branch; /* a cancellable call: its source's part for this owner */
+    uint32_t branch_next, branch_previous;
+} teff__callback_detail;
 
 typedef struct teff__stripe {
     /*
@@ -83,7 +105,7 @@ typedef struct teff__stripe {
      * read.
      */
     _Alignas(TEFF__CACHE_LINE) teff__callback *callbacks;
-    teff__atomic_i64 *deadlines; /* owner; whoever sweeps */
+    teff__atomic_i64 *deadlines; /* owner; claimers */
     uint32_t free;               /* the first free slot + 1, or 0 */
     uint32_t base;               /* the stripe's bits in an id */
     int64_t low_ns;              /* no open deadline is below; owner */
@@ -93,14 +115,20 @@ typedef struct teff__stripe {
     teff__atomic_u64 opened;
     teff__memory *memory;
     void *owner; /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
-    _Alignas(TEFF__CACHE_LINE) teff__atomic_u64 closed; /* whoever settles */
-    /* statistic: answers that nobody waited for */
-    teff__atomic_u64 late;
+    teff__callback_detail *details; /* NULL until one is needed; owner */
+    /* a client's: received, not only claimed; owner */
+    _Alignas(TEFF__CACHE_LINE) teff__atomic_u64 closed;
     teff__atomic_u32 gate; /* 1: closed; stop; owner */
+    /* 1: a client is there to read its mail; client; senders */
+    teff__atomic_u32 reads_mail;
+    /* how its client is woken: 0 by the word `sleeping`, else by this eventfd, plus 1; client */
+    teff__atomic_u32 wake_by;
+    int wake_fd; /* of clients on a loop, once there was one; else -1. Guarded by the silo's lock */
     /* claimed slots for the client, a stack; claimers; owner */
     _Alignas(TEFF__CACHE_LINE) teff__atomic_u32 done;
     /* the word that a client sleeps on; owner; claimers */
     teff__atomic_u32 sleeping;
+    teff__inbox mail; /* a client's: requests to its observers, and fired sources */
 } teff__stripe;
 
 #define TEFF__NO_WORKER UINT32_MAX
@@ -134,6 +162,32 @@ static inline uint32_t teff__stripe_index(const teff__stripe *stripe,
                                           const teff__callback *callback)
 {
     return (uint32_t)(callback - stripe->callbacks);
+}
+
+/* Makes room for details, once. TEFF_ENOMEM. */
+TEFF__INTERNAL int teff__stripe_add_details(teff__stripe *stripe);
+
+static inline int teff__stripe_need_details(teff__stripe *stripe)
+{
+    return TEFF__LIKELY(stripe->details != NULL) ? 0 : teff__stripe_add_details(stripe);
+}
+
+static inline teff__callback_detail *teff__stripe_detail(const teff__stripe *stripe, uint64_t id)
+{
+    return &stripe->details[id & (TEFF__CALLBACKS_MAX - 1)];
+}
+
+/* The detail that a list's link names. */
+static inline teff__callback_detail *teff__registry_linked(const teff__registry *registry,
+                                                           uint32_t link)
+{
+    return teff__stripe_detail(teff__registry_stripe(registry, link - 1), link - 1);
+}
+
+/* How lists name that callback; never 0. */
+static inline uint32_t teff__callback_link(uint64_t id)
+{
+    return ((uint32_t)id & ((1U << TEFF__GENERATION_SHIFT) - 1)) + 1;
 }
 
 /* A slot that never was, or NULL: TEFF_ENOMEM, or TEFF_EOVERLOADED when the stripe is full. */
@@ -188,21 +242,36 @@ static inline uint64_t teff__stripe_open(teff__stripe *stripe, teff__callback *c
 
 /*
  * The same for a client's stripe. False: the gate is closed; the callback is open all the same, for
- * its opener to claim unless a sweep did.
+ * its opener to retract unless a sweep claimed it.
  */
 TEFF__INTERNAL bool teff__stripe_open_shared(teff__stripe *stripe, teff__callback *callback,
                                              int64_t deadline_ns, uint32_t flags, uint64_t *ret_id);
 
+/*
+ * Takes back what was opened in a client's stripe and never sent: the slot is free again. False:
+ * somebody has claimed it, and it is handed over like any other.
+ */
+TEFF__INTERNAL bool teff__stripe_retract(teff__stripe *stripe, uint64_t id);
+
 /* The word of an open callback of that id, whatever its flags. */
 static inline bool teff__callback_is_open(uint64_t word, uint64_t id)
 {
-    return (word & ~(uint64_t)(TEFF__CALLBACK_FUTURE | TEFF__CALLBACK_DEFAULT)) ==
+    return (word & ~(uint64_t)TEFF__CALLBACK_FLAGS) ==
            ((id >> TEFF__GENERATION_SHIFT) << TEFF__CALLBACK_SHIFT | TEFF__CALLBACK_OPEN);
 }
 
-static inline bool teff__callback_is_future(const teff__callback *callback)
+static inline teff__callback_state teff__callback_state_of(const teff__callback *callback)
 {
-    return (teff__atomic_u64_load_relaxed(&callback->word) & TEFF__CALLBACK_FUTURE) != 0;
+    return (teff__callback_state)(teff__atomic_u64_load_relaxed(&callback->word) &
+                                  TEFF__CALLBACK_STATE);
+}
+
+/* The owner moves a callback on, whatever its state was. */
+static inline void teff__callback_become(teff__callback *callback, teff__callback_state state)
+{
+    const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
+    teff__atomic_u64_store_relaxed(&callback->word,
+                                   (word & ~(uint64_t)TEFF__CALLBACK_STATE) | state);
 }
 
 /*
@@ -222,9 +291,9 @@ static inline void teff__stripe_free(teff__stripe *stripe, teff__callback *callb
 }
 
 /*
- * Ends an open callback of a worker's stripe. An awaited one's slot is free afterwards; its `value`
- * still names who waited. A future is *settled*: the caller stores answer and code in it. NULL: not
- * open (late, forged, ended before).
+ * Ends an open callback of a worker's stripe. One without a detail is free afterwards, its `value`
+ * still naming who waited; one with a detail is *settled*, and the caller goes on with it, knowing
+ * it by its word. NULL: not open (late, forged, ended before).
  */
 static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t id)
 {
@@ -237,11 +306,10 @@ static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t
         return NULL;
     teff__atomic_i64_store_relaxed(&stripe->deadlines[id & (TEFF__CALLBACKS_MAX - 1)], INT64_MAX);
     teff__atomic_u64_increment_owner(&stripe->closed);
-    if (TEFF__LIKELY((word & TEFF__CALLBACK_FUTURE) == 0))
+    if (TEFF__LIKELY((word & TEFF__CALLBACK_DETAILED) == 0))
         teff__stripe_free(stripe, callback);
     else
-        teff__atomic_u64_store_relaxed(&callback->word, (word & ~(uint64_t)TEFF__CALLBACK_STATE) |
-                                                            TEFF__CALLBACK_SETTLED);
+        teff__callback_become(callback, TEFF__CALLBACK_SETTLED);
     return callback;
 }
 
@@ -252,9 +320,25 @@ static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t
 TEFF__INTERNAL bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code);
 
 /*
- * The owner takes the next handed-over callback off a chain that take_done gave; NULL at its end.
+ * The owner takes what was claimed: the first slot + 1, linked by `done` in the order of claiming; 0:
+ * nothing.
  */
 TEFF__INTERNAL uint32_t teff__stripe_take_done(teff__stripe *stripe);
+
+/*
+ * The next open callback from *slot on whose deadline has come, which is moved behind it. 0: none;
+ * then *low_ns, INT64_MAX at first, has become the earliest of the deadlines that have not.
+ */
+TEFF__INTERNAL uint64_t teff__stripe_next_due(const teff__stripe *stripe, int64_t now_ns,
+                                              uint32_t *slot, int64_t *low_ns);
+
+/* The next open callback from *slot on, which is moved behind it; 0: none. */
+TEFF__INTERNAL uint64_t teff__stripe_next_open(const teff__stripe *stripe, uint32_t *slot);
+
+/*
+ * Wakes the client of a stripe where it sleeps, after a seq_cst store that it looks for. Any thread.
+ */
+TEFF__INTERNAL void teff__stripe_wake(teff__stripe *stripe);
 
 /*
  * Closes a client's gate: whoever opens after this sees it, and whoever did not see it is seen by a

@@ -13,6 +13,7 @@
 #include "runtime/silo.h"
 
 #include "grains/catalog.h"
+#include "grains/observer.h"
 #include "messaging/client.h"
 
 #include "teff/status.h"
@@ -25,6 +26,8 @@
 #define TIMEOUT_MAX_NS (INT64_MAX / 2)
 /* How much longer than the phases' own limits stop waits before it calls a worker stuck. */
 #define STUCK_NS INT64_C(5000000000)
+/* How often a thread that waits for stop looks after its own clients. */
+#define CLIENTS_PERIOD_NS INT64_C(1000000)
 
 typedef enum silo_state {
     SILO_CREATED,
@@ -54,7 +57,7 @@ struct teff_silo {
     /* catalogs that exist; workers that reported, that began and have not ended */
     uint32_t built, begun, live;
     int begin_result;
-    bool joined;
+    bool joined, drained;
     stop_waiter *waiters;
     bool *ended;              /* simulated: by worker */
     teff__atomic_u32 pending; /* workers that have not acknowledged the phase */
@@ -141,6 +144,8 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
 }
 
 static bool step(teff_silo *silo, int64_t until_ns);
+
+static const teff__exchange_ops exchange_ops = { step, teff__observer_run, teff__observers_end };
 static void phase_done(teff_silo *silo);
 static void worker_begun(teff_silo *silo, int result);
 static void worker_ended(teff_silo *silo, bool begun);
@@ -157,7 +162,7 @@ static void silo_init(teff_silo *silo)
     exchange->memory = &silo->memory;
     exchange->workers_count = options->workers;
     exchange->spinners.cores = teff__thread_cores();
-    exchange->step = step;
+    exchange->ops = &exchange_ops;
     teff__clock_init(&exchange->clock, options->simulated);
     teff__mutex_init(&exchange->lock, TEFF__RANK_SILO);
     teff__condition_init(&silo->changed);
@@ -177,6 +182,7 @@ static void silo_init(teff_silo *silo)
     teff__directory_init(&grains->directory, &silo->memory);
     teff__chance_init(&chance, options->seed);
     teff__hash_seed_init(&grains->seed, &chance);
+    exchange->nonce = (uint32_t)teff__chance_next(&chance);
 }
 
 /* The part that create made. */
@@ -232,10 +238,16 @@ const char *teff_silo_register_reason(const teff_silo *silo)
 
 /* --- Starting ------------------------------------------------------------------------------ */
 
+/* Drops what is left in catalogs that have ended: some of it holds buffers. Once. */
+static void catalogs_drain(teff_silo *silo)
+{
+    for (uint32_t i = 0; i < silo->built && !silo->drained; i++)
+        teff__catalog_drain(silo->grains.catalogs[i]);
+    silo->drained = true;
+}
+
 static void catalogs_finish(teff_silo *silo)
 {
-    for (uint32_t i = 0; i < silo->built; i++)
-        teff__catalog_drain(silo->grains.catalogs[i]);
     for (uint32_t i = 0; i < silo->built; i++) {
         teff__catalog_finish(silo->grains.catalogs[i]);
         teff__memory_free(&silo->memory, silo->grains.catalogs[i], sizeof(teff__catalog));
@@ -441,18 +453,31 @@ static void begin_stop(teff_silo *silo)
 /* Waits for the end of stop. The lock is held. */
 static int wait_stopped(teff_silo *silo)
 {
+    const teff__clock *clock = &silo->exchange.clock;
     const int64_t deadline_ns =
-        teff__time_add(teff__silo_now_ns(silo), silo->options.stop_timeout_ns + STUCK_NS);
+        teff__time_add(teff__clock_now_ns(clock), silo->options.stop_timeout_ns + STUCK_NS);
     while (silo->state == SILO_STOPPING) {
-        if (silo->exchange.clock.simulated) {
-            teff__mutex_unlock(&silo->exchange.lock);
+        teff__mutex_unlock(&silo->exchange.lock);
+        /* What runs still may wait for this thread: an observer's answer, a completion's call. */
+        const bool clients = teff__clients_run_here(&silo->exchange);
+        if (clock->simulated)
             (void)step(silo, INT64_MAX);
-            teff__mutex_lock(&silo->exchange.lock);
-        } else if (!teff__condition_wait(&silo->changed, &silo->exchange.lock, deadline_ns)) {
+        teff__mutex_lock(&silo->exchange.lock);
+        if (clock->simulated || silo->state != SILO_STOPPING)
+            continue;
+        const int64_t look_ns = teff__clock_now_ns(clock) + CLIENTS_PERIOD_NS;
+        const int64_t until_ns = clients && look_ns < deadline_ns ? look_ns : deadline_ns;
+        if (!teff__condition_wait(&silo->changed, &silo->exchange.lock, until_ns) &&
+            teff__clock_now_ns(clock) >= deadline_ns && silo->state == SILO_STOPPING)
             return TEFF_ESTUCK;
-        }
     }
     return 0;
+}
+
+/* Whether this thread may block until the silo has stopped. */
+static bool may_block(teff_silo *silo)
+{
+    return !teff__exchange_inside(&silo->exchange) && !teff__clients_inside_here(&silo->exchange);
 }
 
 int teff_silo_stop(teff_silo *silo)
@@ -461,7 +486,7 @@ int teff_silo_stop(teff_silo *silo)
         return TEFF_EINVAL;
     if (teff__exchange_forked(&silo->exchange))
         return TEFF_EINVALIDSTATE;
-    if (teff__exchange_inside(&silo->exchange))
+    if (!may_block(silo))
         return TEFF_EWOULDBLOCK;
     int r = TEFF_EINVALIDSTATE;
     bool join = false;
@@ -508,7 +533,7 @@ teff_silo *teff_silo_destroy(teff_silo *silo)
 {
     if (silo == NULL)
         return NULL;
-    if (teff__exchange_forked(&silo->exchange) || teff__exchange_inside(&silo->exchange))
+    if (teff__exchange_forked(&silo->exchange) || !may_block(silo))
         return silo;
     teff__mutex_lock(&silo->exchange.lock);
     const silo_state state = silo->state;
@@ -517,6 +542,9 @@ teff_silo *teff_silo_destroy(teff_silo *silo)
         if (teff_silo_stop(silo) != 0)
             return silo;
     if (silo->exchange.clients_count > 0)
+        return silo;
+    catalogs_drain(silo);
+    if (teff__atomic_u32_load_acquire(&silo->exchange.held) > 0)
         return silo;
     const uint32_t workers = silo->options.workers;
     catalogs_finish(silo);

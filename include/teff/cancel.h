@@ -30,9 +30,9 @@ typedef struct teff_cancel teff_cancel;
 TEFF_EXPORT int teff_cancel_create(teff_silo *silo, teff_cancel **ret);
 
 /*
- * Fires a source; a second time does nothing, nor does NULL. No completion function runs inside it.
- * Open calls of this thread's callers have been settled when it returns, those of others are a
- * moment later.
+ * Fires a source; a second time does nothing, nor does NULL. No completion function runs inside it:
+ * its open calls end a moment later, each once, with TEFF_ECANCELED or with an answer that came
+ * first.
  *
  * Threads:  any that holds a count.
  * Suspends: no.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The silo on threads: what the simulated one cannot show. */
-#include "fixture.h"
-
 #include "messaging/client.h"
 #include "runtime/thread.h"
+
+#include "fixture.h"
 
 /* --- Starting, and undoing it -------------------------------------------------------------- */
 

@@ -44,8 +44,9 @@ static uint64_t add(teff_caller *caller, teff__stripe *stripe)
     int status = 0;
     teff__callback *callback = teff__stripe_take(stripe, &status);
     cr_assert_not_null(callback);
+    cr_assert_eq(teff__stripe_need_details(stripe), 0);
     const uint64_t id = teff__stripe_open(stripe, callback, NULL, INT64_MAX, TEFF__CALLBACK_FUTURE);
-    teff__future_add(&registry, caller, id);
+    teff__future_add(&registry, caller, id, NULL);
     return id;
 }
 
@@ -114,6 +115,18 @@ Test(future, zero_and_made_up_ids_are_none)
     cr_assert_null(teff__future_find(&registry, &task, id + 1));
     cr_assert_null(teff__future_find(&registry, &task, UINT64_MAX));
     cr_assert_null(teff__future_find(&registry, &client.caller, 0));
+}
+
+Test(future, ids_of_statuses_are_told_from_those_of_slots)
+{
+    int status = 4711;
+    cr_assert(teff__future_is_status(teff__future_of_status(TEFF_ESTUCK), &status));
+    cr_assert_eq(status, TEFF_ESTUCK);
+    cr_assert(teff__future_is_status(teff__future_of_status(0), &status));
+    cr_assert_eq(status, 0);
+    cr_assert_not(teff__future_is_status(0, &status));
+    cr_assert_not(teff__future_is_status(add(&task, &registry.stripes[0]), &status));
+    cr_assert_null(teff__future_find(&registry, &task, teff__future_of_status(TEFF_EINVAL)));
 }
 
 Test(future, the_newest_is_the_first_and_its_id_is_whole)

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that are started and claimed, and waiting for several.
+ *
+ * A turn or task that waits for futures stands in all of them that are open, and counts how many it
+ * still wants; the one that brings the count to zero wakes it. Those that settle between that and
+ * its going on count below zero, which nobody sees.
+ */
+#include "grains/call_future.h"
+
+#include "grains/request.h"
+
+#include "teff/status.h"
+
+teff_future teff_call_start(teff_caller *caller, teff_ref *to, const teff_interface *of,
+                            uint32_t number, const void *argument)
+{
+    if (caller == NULL)
+        return (teff_future){ teff__future_of_status(TEFF_EINVAL) };
+    int r = teff__call_check(caller, to, of, number);
+    if (r != 0)
+        return (teff_future){ teff__future_of_status(teff__call_refused(caller, r)) };
+    const teff_method *method = &of->methods[number];
+    if (caller->kind == TEFF__CALLER_OBSERVER) {
+        r = teff__caller_fail(caller, TEFF_EWOULDBLOCK, false, method, NULL);
+        return (teff_future){ teff__future_of_status(r) };
+    }
+    teff__request request = { .caller = caller,
+                              .to = to,
+                              .of = of,
+                              .number = number,
+                              .argument = argument,
+                              .one_way = (method->options & TEFF_ONE_WAY) != 0,
+                              .flags = TEFF__CALLBACK_FUTURE };
+    r = teff__request_send(&request);
+    if (r != 0 || request.one_way)
+        return (teff_future){ teff__future_of_status(r) };
+    (void)teff__caller_succeed(caller, method);
+    return (teff_future){ request.id };
+}
+
+/* --- Waiting ------------------------------------------------------------------------------- */
+
+/* A future of the caller's: 0, with its callback (NULL: it is a status); TEFF_EINVAL: none. */
+static int find(const teff__registry *registry, const teff_caller *caller, teff_future future,
+                teff__callback **ret)
+{
+    int status;
+    *ret = NULL;
+    if (teff__future_is_status(future.id, &status))
+        return 0;
+    *ret = teff__future_find(registry, caller, future.id);
+    return *ret != NULL ? 0 : TEFF_EINVAL;
+}
+
+static bool is_settled(const teff__callback *callback)
+{
+    return callback == NULL || teff__callback_state_of(callback) == TEFF__CALLBACK_SETTLED;
+}
+
+/* Suspends until all the futures are settled that are open, or any of them. */
+static int suspend(teff__catalog *catalog, const teff_caller *caller, const teff_future *futures,
+                   size_t count, bool all)
+{
+    const teff__registry *registry = &catalog->exchange->registry;
+    teff__callback *callback;
+    teff__await await = { .remaining = all ? 0 : 1 };
+    const int r = teff__worker_reserve(&catalog->worker);
+    if (r != 0)
+        return r;
+    for (size_t i = 0; i < count; i++) {
+        (void)find(registry, caller, futures[i], &callback);
+        if (is_settled(callback) || callback->value == &await)
+            continue; /* … or named twice */
+        callback->value = &await;
+        await.remaining += all;
+    }
+    teff__catalog_suspend(catalog, &await.waiter);
+    for (size_t i = 0; !all && i < count; i++) {
+        (void)find(registry, caller, futures[i], &callback);
+        if (!is_settled(callback))
+            callback->value = NULL;
+    }
+    return 0;
+}
+
+/* The first future that is settled, or that is not; `count`: none. All are the caller's. */
+static size_t first(const teff__registry *registry, const teff_caller *caller,
+                    const teff_future *futures, size_t count, bool settled)
+{
+    teff__callback *callback;
+    size_t i = 0;
+    while (i < count &&
+           (find(registry, caller, futures[i], &callback), is_settled(callback) != settled))
+        i++;
+    return i;
+}
+
+static void block(teff__client *client, const teff_future *futures, size_t count, bool all)
+{
+    const teff__registry *registry = &client->exchange->registry;
+    if (!all) {
+        while (first(registry, &client->caller, futures, count, true) == count)
+            teff__client_wait_step(client);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (first(registry, &client->caller, &futures[i], 1, true) == 1)
+            teff__client_wait(client, futures[i].id);
+    }
+}
+
+/* Waits until all are settled, or any. */
+static int await(teff_caller *caller, const teff_future *futures, size_t count, bool all)
+{
+    if (caller == NULL || (futures == NULL && count != 0))
+        return TEFF_EINVAL;
+    int r = teff__caller_check(caller);
+    if (r != 0)
+        return r;
+    const teff__registry *registry = &teff__caller_exchange(caller)->registry;
+    for (size_t i = 0; i < count; i++) {
+        teff__callback *callback;
+        if (find(registry, caller, futures[i], &callback) != 0)
+            return TEFF_EINVAL;
+    }
+    if (teff__caller_outside(caller))
+        teff__client_take(caller->home); /* it may be there, where the client may not wait */
+    if (all ? first(registry, caller, futures, count, false) == count
+            : first(registry, caller, futures, count, true) < count)
+        return 0;
+    r = teff__caller_may_wait(caller);
+    if (r != 0)
+        return r;
+    if (!teff__caller_outside(caller))
+        return suspend(caller->home, caller, futures, count, all);
+    block(caller->home, futures, count, all);
+    return 0;
+}
+
+int teff_await_all(teff_caller *caller, const teff_future *futures, size_t count)
+{
+    return await(caller, futures, count, true);
+}
+
+int teff_await_any(teff_caller *caller, const teff_future *futures, size_t count, size_t *ret_index)
+{
+    if (count == 0 || ret_index == NULL)
+        return TEFF_EINVAL;
+    const int r = await(caller, futures, count, false);
+    if (r == 0)
+        *ret_index = first(&teff__caller_exchange(caller)->registry, caller, futures, count, true);
+    return r;
+}
+
+/* --- Claiming ------------------------------------------------------------------------------ */
+
+int teff__future_claim(teff_caller *caller, teff_future future, const teff_method *method,
+                       int *ret_code, teff__message **ret_answer)
+{
+    const teff__registry *registry = &teff__caller_exchange(caller)->registry;
+    if (teff__future_find(registry, caller, future.id) == NULL ||
+        teff__registry_linked(registry, teff__callback_link(future.id))->method != method)
+        return TEFF_EINVAL;
+    const int r = await(caller, &future, 1, true);
+    if (r == 0)
+        *ret_code = teff__future_take(registry, caller, future.id, ret_answer);
+    return r;
+}
+
+int teff_call_claim(teff_caller *caller, teff_future future, const teff_interface *of,
+                    uint32_t number, void *ret)
+{
+    int code;
+    teff__message *answer;
+    if (caller == NULL)
+        return TEFF_EINVAL;
+    int r = teff__caller_check(caller);
+    if (r == 0 && (of == NULL || number >= of->count))
+        r = TEFF_EINVAL;
+    if (r != 0)
+        return teff__call_refused(caller, r);
+    const teff_method *method = &of->methods[number];
+    if (teff__future_is_status(future.id, &code))
+        return code != 0 ? teff__caller_fail(caller, code, false, method, NULL)
+                         : teff__caller_succeed(caller, method);
+    r = teff__future_claim(caller, future, method, &code, &answer);
+    if (r == TEFF_EINVAL)
+        return teff__caller_fail(caller, r, false, method,
+                                 "no future of this caller and method, or claimed already");
+    if (r != 0)
+        return teff__caller_fail(caller, r, true, method, NULL);
+    if (answer == NULL)
+        return teff__caller_fail(caller, code, true, method, NULL);
+    return teff__call_take_answer(caller, teff__caller_postbox(caller), method, answer, ret);
+}

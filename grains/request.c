@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include "grains/request.h"
+
+#include "grains/dispatch.h"
+#include "grains/observer.h"
+#include "messaging/cancel.h"
+#include "messaging/future.h"
+
+#include "teff/status.h"
+
+/* What the options of a call came to. */
+typedef struct terms {
+    int64_t deadline_ns;
+    uint32_t flags; /* of the callback */
+    teff_cancel *cancel;
+} terms;
+
+static int failed(const teff__request *request, int code, const char *text)
+{
+    return teff__caller_fail(request->caller, code, false, &request->of->methods[request->number],
+                             text);
+}
+
+/* The buffers that a row declares must lie in its values; only tables made by hand can be wrong. */
+static bool bytes_fit(const teff_method *method)
+{
+    return teff__method_argument_bytes(method) * sizeof(void *) <= method->arg_size &&
+           teff__method_result_bytes(method) * sizeof(void *) <= method->ret_size;
+}
+
+/* Uses up what the caller asked for with teff_with. */
+static int take_terms(const teff__request *request, terms *ret)
+{
+    teff_caller *caller = request->caller;
+    const teff_method *method = &request->of->methods[request->number];
+    const teff__exchange *exchange = teff__caller_exchange(caller);
+    const int64_t now_ns = teff__caller_outside(caller)
+                               ? teff__clock_now_ns(&exchange->clock)
+                               : ((teff__catalog *)caller->home)->worker.now_ns;
+    ret->cancel = caller->next & TEFF__NEXT_CANCEL ? caller->next_cancel : NULL;
+    const int r =
+        teff__caller_deadline(caller, method, now_ns, &teff__silo_grains(exchange->silo)->defaults,
+                              &ret->deadline_ns, &ret->flags);
+    if (r != 0)
+        return r;
+    if (ret->cancel != NULL) {
+        if (ret->cancel->exchange != exchange)
+            return TEFF_EINVAL;
+        if (teff__cancel_fired(ret->cancel))
+            return TEFF_ECANCELED;
+        ret->flags |= TEFF__CALLBACK_CANCEL;
+    }
+    return bytes_fit(method) ? 0 : TEFF_EINVAL;
+}
+
+/* The message, complete but for correlation and address. */
+static int make_message(const teff__request *request, teff__message **ret)
+{
+    const teff_method *method = &request->of->methods[request->number];
+    teff__message *message =
+        teff__postbox_take(teff__caller_postbox(request->caller), request->of, request->number);
+    if (message == NULL)
+        return teff__postbox_refusal(method);
+    message->correlation = 0;
+    message->deadline_ns = INT64_MAX;
+    teff__call_put_argument(message, method, request->argument);
+    const uint32_t count = teff__method_argument_bytes(method);
+    if (count != 0)
+        teff__message_hold(message, count);
+    *ret = message;
+    return 0;
+}
+
+/* A callback in one of the worker's stripes, with room for its detail where the flags want one. */
+static int open_in_worker(teff__catalog *catalog, void *waiter, int64_t deadline_ns, uint32_t flags,
+                          uint64_t *ret_id)
+{
+    teff__callback *callback;
+    int r = teff__catalog_take_callback(catalog, &callback);
+    if (r != 0)
+        return r;
+    if ((flags & TEFF__CALLBACK_DETAILED) != 0 &&
+        (r = teff__stripe_need_details(catalog->stripe)) != 0) {
+        teff__stripe_free(catalog->stripe, callback);
+        return r;
+    }
+    *ret_id = teff__stripe_open(catalog->stripe, callback, waiter, deadline_ns, flags);
+    return 0;
+}
+
+static int open_callback(teff_caller *caller, void *waiter, int64_t deadline_ns, uint32_t flags,
+                         uint64_t *ret_id, bool *ret_sendable)
+{
+    *ret_sendable = true;
+    if (teff__caller_outside(caller))
+        return teff__client_open(caller->home, deadline_ns, flags, ret_id, ret_sendable);
+    return open_in_worker(caller->home, waiter, deadline_ns, flags, ret_id);
+}
+
+/* Takes back an open callback. False: a client's, which somebody has ended meanwhile. */
+static bool close_callback(teff_caller *caller, uint64_t id)
+{
+    const teff__registry *registry = &teff__caller_exchange(caller)->registry;
+    teff__stripe *stripe = teff__registry_stripe(registry, id);
+    if (teff__caller_outside(caller))
+        return teff__stripe_retract(stripe, id);
+    teff__callback *callback = teff__stripe_settle(stripe, id);
+    if (teff__callback_state_of(callback) != TEFF__CALLBACK_FREE)
+        teff__stripe_free(stripe, callback);
+    return true;
+}
+
+/*
+ * Enters the callback under its source; where that cannot be, or the source fires meanwhile, closes
+ * it again, unless it has been ended: then *ret_sendable becomes false.
+ */
+static int link_cancel(const teff__request *request, teff_cancel *cancel, bool *ret_sendable)
+{
+    const teff__registry *registry = &teff__caller_exchange(request->caller)->registry;
+    int r = teff__cancel_link(cancel, registry, request->id);
+    if (r == 0 && teff__cancel_fired(cancel))
+        r = TEFF_ECANCELED;
+    if (r == 0)
+        return 0;
+    if (!close_callback(request->caller, request->id)) {
+        *ret_sendable = false; /* it comes with the done list, and leaves its source then */
+        return 0;
+    }
+    teff__cancel_unlink(registry, request->id);
+    return r;
+}
+
+static int open_request(teff__request *request, const terms *asked, bool *ret_sendable)
+{
+    teff_caller *caller = request->caller;
+    const teff_method *method = &request->of->methods[request->number];
+    const teff__registry *registry = &teff__caller_exchange(caller)->registry;
+    int r = open_callback(caller, request->waiter, asked->deadline_ns,
+                          request->flags | asked->flags, &request->id, ret_sendable);
+    if (r != 0)
+        return r;
+    if (asked->cancel != NULL && (r = link_cancel(request, asked->cancel, ret_sendable)) != 0)
+        return r;
+    if (request->flags & TEFF__CALLBACK_FUTURE)
+        teff__future_add(registry, caller, request->id, method);
+    if (request->flags & TEFF__CALLBACK_THEN)
+        teff__stripe_detail(teff__registry_stripe(registry, request->id), request->id)->completion =
+            request->completion;
+    return 0;
+}
+
+/*
+ * Fills in a client's request and posts it to the worker of the grain's hash, always: each of a
+ * client's messages to one grain takes the same way, also when it comes by another reference, or
+ * after a call that timed out.
+ */
+static int send_from_client(teff__client *client, const teff_ref *to, teff__message *message)
+{
+    teff__exchange *exchange = client->exchange;
+    if (teff__observer_is(to))
+        return teff__observer_send(exchange, to, message);
+    const teff__grains *grains = teff__silo_grains(exchange->silo);
+    const teff__type *type = teff__dispatch_type(grains, to);
+    if (type == NULL)
+        return TEFF_EINVAL;
+    const uint64_t hash = teff__key_hash(&grains->seed, type->id, &to->key);
+    message->address = to->route;
+    message->flags = TEFF__MESSAGE_HINT;
+    teff__message_address_to(message, &type->def.name, &to->key);
+    teff__exchange_post(exchange, (uint32_t)(hash % exchange->workers_count), message);
+    return 0;
+}
+
+/* Takes back what teff__request_send opened, and the message. */
+static int unsent(teff__request *request, const terms *asked, teff__message *message, int code)
+{
+    teff_caller *caller = request->caller;
+    const teff__registry *registry = &teff__caller_exchange(caller)->registry;
+    teff__postbox_drop(teff__caller_postbox(caller), message);
+    if (!request->one_way) {
+        if (!close_callback(caller, request->id))
+            return 0; /* stop was faster: it has ended, as whoever waits will see */
+        if (request->flags & TEFF__CALLBACK_FUTURE)
+            teff__future_remove(registry, caller, request->id);
+        if (asked->cancel != NULL)
+            teff__cancel_unlink(registry, request->id);
+    }
+    return failed(request, code, teff__dispatch_text(request->to, code));
+}
+
+static bool gate_closed(const teff_caller *caller)
+{
+    return teff__caller_outside(caller)
+               ? teff__atomic_u32_load_acquire(
+                     &teff__client_of((teff_caller *)(uintptr_t)caller)->stripe->gate) != 0
+               : ((const teff__catalog *)caller->home)->gate_closed;
+}
+
+int teff__request_send(teff__request *request)
+{
+    teff_caller *caller = request->caller;
+    terms asked;
+    teff__message *message = NULL;
+    bool sendable = true;
+    int r = take_terms(request, &asked);
+    if (r == 0 && gate_closed(caller))
+        r = TEFF_EUNAVAILABLE;
+    if (r == 0)
+        r = make_message(request, &message);
+    if (r != 0)
+        return failed(request, r, NULL);
+    if (!request->one_way) {
+        r = open_request(request, &asked, &sendable);
+        if (r != 0 || !sendable)
+            teff__postbox_drop(teff__caller_postbox(caller), message);
+        if (r != 0)
+            return failed(request, r, NULL);
+        if (teff__caller_outside(caller))
+            teff__client_opened(caller->home);
+        if (!sendable)
+            return 0; /* it has ended: whoever waits will see */
+        message->correlation = request->id;
+        message->deadline_ns = asked.deadline_ns;
+    }
+    r = teff__caller_outside(caller) ? send_from_client(caller->home, request->to, message)
+                                     : teff__catalog_send(caller->home, request->to, message);
+    return r != 0 ? unsent(request, &asked, message, r) : 0;
+}
+
+int teff__request_future(teff_caller *caller, uint64_t *ret_id, bool *ret_sendable)
+{
+    const int r =
+        open_callback(caller, NULL, INT64_MAX, TEFF__CALLBACK_FUTURE, ret_id, ret_sendable);
+    if (r == 0)
+        teff__future_add(&teff__caller_exchange(caller)->registry, caller, *ret_id, NULL);
+    if (r == 0 && teff__caller_outside(caller))
+        teff__client_opened(caller->home);
+    return r;
+}

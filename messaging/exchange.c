@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#include "messaging/exchange.h"
+
+void teff__exchange_respond(teff__exchange *exchange, teff__message *message)
+{
+    teff__stripe *stripe = teff__registry_stripe(&exchange->registry, message->correlation);
+    if (message->correlation == 0)
+        teff__message_send_home(message);
+    else if (stripe->worker != TEFF__NO_WORKER)
+        teff__exchange_post(exchange, stripe->worker, message);
+    else if (!teff__stripe_claim(stripe, message->correlation, message, 0))
+        teff__message_send_home(message);
+}
+
+void teff__exchange_reject(teff__exchange *exchange, teff__message *message, int code,
+                           const char *text)
+{
+    if (message->held != 0)
+        teff__message_release(message);
+    teff__message_answer(message, code, 0);
+    message->origin = NULL;
+    if (text != NULL)
+        teff__message_set_text(message, text);
+    teff__exchange_respond(exchange, message);
+}
