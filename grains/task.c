@@ -168,6 +168,8 @@ int teff_silo_spawn(teff_silo *silo, int worker, int (*run)(teff_task *task, voi
     bool sendable = true;
     uint64_t id = 0;
     int r = caller != NULL ? teff__request_future(caller, &id, &sendable) : 0;
+    if (r == TEFF_EUNAVAILABLE)
+        r = TEFF_EINVALIDSTATE; /* the silo stops: as for a task that nobody waits for */
     if (r == 0) {
         task->message.correlation = id;
         r = sendable ? post_task(exchange, index, task) : TEFF_EINVALIDSTATE;

@@ -327,10 +327,12 @@ Test(type, a_row_that_no_call_could_serve_is_refused)
                        "a method's argument has more than 1024 bytes");
     expect_row_refused((teff_method){ "m", 1, 1025, 0 }, handler,
                        "a method's result has more than 1024 bytes");
-    expect_row_refused((teff_method){ "m", 16, 1, TEFF_ARG_BYTES(1) }, handler,
-                       "TEFF_ARG_BYTES and TEFF_RET_BYTES are not implemented");
-    expect_row_refused((teff_method){ "m", 1, 16, TEFF_RET_BYTES(1) }, handler,
-                       "TEFF_ARG_BYTES and TEFF_RET_BYTES are not implemented");
+    expect_row_refused((teff_method){ "m", 15, 1, TEFF_ARG_BYTES(2) }, handler,
+                       "TEFF_ARG_BYTES of a method is more than its argument holds");
+    expect_row_refused((teff_method){ "m", 1, 119, TEFF_RET_BYTES(15) }, handler,
+                       "TEFF_RET_BYTES of a method is more than its result holds");
+    expect_row_refused((teff_method){ "m", 1, 8, TEFF_RET_BYTES(1) | TEFF_ONE_WAY }, handler,
+                       "a one-way method has buffers in its result, which nobody would take");
     for (unsigned bit = 3; bit < 32; bit = bit == 7 ? 16 : bit + 1) /* 8 to 15 are the above */
         expect_row_refused((teff_method){ "m", 1, 1, known | UINT64_C(1) << bit }, handler,
                            "a method has an unknown option");

@@ -199,13 +199,20 @@ Test(caller, a_negative_timeout_is_the_calls_error)
     expect_invalid();
 }
 
-Test(caller, a_cancel_token_is_the_calls_error_for_now)
+Test(caller, a_source_of_cancellation_is_noted_for_the_next_call_only)
 {
     int token = 0;
     const teff_call_options options = { .struct_size = sizeof(options),
                                         .cancel = (teff_cancel *)(void *)&token };
     teff_with(&caller, &options);
-    expect_invalid();
+    teff_within(&caller, SECOND);
+    cr_assert(caller.next & TEFF__NEXT_CANCEL);
+    int64_t deadline_ns;
+    uint32_t flags;
+    cr_assert_eq((void *)caller.next_cancel, &token);
+    cr_assert_eq(teff__caller_deadline(&caller, &plain, cached_ns, &defaults, &deadline_ns, &flags),
+                 0);
+    cr_assert_eq(caller.next, 0);
 }
 
 Test(caller, null_is_no_caller)
