@@ -149,7 +149,7 @@ static void activate(teff__catalog *catalog, teff__activation *activation)
         teff__turn_begin(&turn, catalog, activation,
                          teff__time_add(catalog->worker.now_ns, HOOK_TIMEOUT_NS));
         r = activation->type->def.activate(&turn.caller, activation->data);
-        teff__turn_end(&turn);
+        teff__turn_end(&turn, 0);
     }
     if (r != 0) {
         give_up(catalog, activation, r, teff__turn_text(&turn, r));
@@ -168,7 +168,7 @@ static void deactivate(teff__catalog *catalog, teff__activation *activation)
         teff__turn_begin(&turn, catalog, activation,
                          teff__time_add(catalog->worker.now_ns, HOOK_TIMEOUT_NS));
         activation->type->def.deactivate(&turn.caller, activation->data, activation->reason);
-        teff__turn_end(&turn);
+        teff__turn_end(&turn, 0);
     }
     teff__activation_become(activation, TEFF__ACTIVATION_GONE);
     teff__complete_orphans(catalog, activation);

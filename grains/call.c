@@ -14,6 +14,20 @@
 
 #include "teff/status.h"
 
+int teff__call_take_slow(teff_caller *caller, teff__postbox *postbox, const teff_method *method,
+                         teff__message *answer)
+{
+    const int code = answer->code;
+    if (code == 0)
+        (void)teff__caller_succeed(caller, method);
+    else
+        (void)teff__caller_fail_copy(
+            caller, code, (answer->flags & TEFF__MESSAGE_MAY_HAVE_RUN) != 0,
+            answer->origin != NULL ? answer->origin : method, teff__message_text(answer));
+    teff__postbox_drop(postbox, answer);
+    return code;
+}
+
 /* A plain call could not be sent: nothing of it is left. */
 static int unsent(teff__catalog *catalog, teff_caller *caller, const teff_ref *to,
                   const teff_method *method, int code, teff__message *message)
@@ -158,7 +172,7 @@ int teff_call_send(teff_caller *caller, teff_ref *to, const teff_interface *of, 
         return teff__call_refused(caller, r);
     const teff_method *method = &of->methods[number];
     if (TEFF__LIKELY(!teff__caller_outside(caller) && caller->next == 0 &&
-                     teff__method_argument_bytes(method) == 0))
+                     !teff__method_has_bytes(method)))
         return send_plain(caller, to, of, number, argument);
     teff__request request = { .caller = caller,
                               .to = to,

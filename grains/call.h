@@ -71,26 +71,20 @@ static inline void teff__call_put_argument(teff__message *message, const teff_me
         memset(teff__message_value(message), 0, method->arg_size);
 }
 
+/* A failure, or a result that nobody asked for. */
+TEFF__INTERNAL int teff__call_take_slow(teff_caller *caller, teff__postbox *postbox,
+                                        const teff_method *method, teff__message *answer);
+
 /* Takes the answer of a settled call apart: result or failure. Drops it. */
-static inline int teff__call_take_answer(teff_caller *caller, teff__postbox *postbox,
-                                         const teff_method *method, teff__message *answer,
-                                         void *ret)
+TEFF__HOT_INLINE int teff__call_take_answer(teff_caller *caller, teff__postbox *postbox,
+                                            const teff_method *method, teff__message *answer,
+                                            void *ret)
 {
-    const int code = answer->code;
-    if (TEFF__LIKELY(code == 0)) {
-        if (ret != NULL) {
-            teff__value_copy(ret, teff__message_value(answer), method->ret_size);
-            answer->held = 0; /* given to the caller */
-        }
-        teff__caller_succeed(caller, method);
-    } else {
-        const bool may_have_run = (answer->flags & TEFF__MESSAGE_MAY_HAVE_RUN) != 0;
-        (void)teff__caller_fail_copy(caller, code, may_have_run,
-                                     answer->origin != NULL ? answer->origin : method,
-                                     teff__message_text(answer));
-    }
-    teff__postbox_drop(postbox, answer);
-    return code;
+    if (TEFF__UNLIKELY(answer->code != 0 || ret == NULL))
+        return teff__call_take_slow(caller, postbox, method, answer);
+    teff__value_copy(ret, teff__message_value(answer), method->ret_size);
+    teff__postbox_return(postbox, answer); /* the buffers are the caller's now */
+    return teff__caller_succeed(caller, method);
 }
 
 #endif

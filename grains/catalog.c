@@ -61,11 +61,13 @@ int teff__catalog_take_callback_slow(teff__catalog *catalog, int status, teff__c
     return status;
 }
 
+/* No callback of that id is open: the call has ended before, or nobody ever waited. */
 static void settle_late(teff__catalog *catalog, teff__message *answer)
 {
-    catalog->late++;
-    if (answer != NULL)
-        teff__postbox_drop(&catalog->postbox, answer);
+    if (answer == NULL)
+        return;
+    catalog->late += answer->correlation != 0;
+    teff__postbox_drop(&catalog->postbox, answer);
 }
 
 /* A future keeps its answer until it is claimed; who waits for it goes on if it was the last. */
@@ -119,12 +121,12 @@ static void cancel_branch(teff__catalog *catalog, teff__message *message)
 void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff__stripe *stripe,
                                      teff__message *message)
 {
-    if (stripe->worker != TEFF__NO_WORKER) {
+    if (message->correlation == 0)
+        settle_late(catalog, message);
+    else if (stripe->worker != TEFF__NO_WORKER)
         teff__catalog_post(catalog, stripe->worker, message);
-    } else if (!teff__stripe_claim(stripe, message->correlation, message, 0)) {
-        catalog->late++;
-        teff__postbox_drop(&catalog->postbox, message);
-    }
+    else if (!teff__stripe_claim(stripe, message->correlation, message, 0))
+        settle_late(catalog, message);
 }
 
 void teff__catalog_reject(teff__catalog *catalog, teff__message *message, int code,

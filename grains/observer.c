@@ -174,15 +174,15 @@ void teff__observer_run(teff__client *client, teff__message *message)
     teff__turn_begin_observer(&turn, client, teff__message_to(message), message->deadline_ns);
     teff__value_clear(result, method->ret_size);
     message->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
+    if ((message->flags & TEFF__MESSAGE_BUFFERS) != 0)
+        teff__turn_hold(&turn, message);
     const int code = called->handlers->table[message->method](&turn.caller, called->self,
                                                               teff__message_value(message), result);
-    teff__turn_end(&turn);
-    if (message->held != 0)
-        teff__message_release(message);
+    teff__turn_end(&turn, code);
     if (code != 0)
         teff__turn_answer_failure(&turn, message, code);
     else
-        teff__turn_put_result(message, method, result);
+        teff__value_copy(teff__message_value(message), result, method->ret_size);
     teff__message_answer(message, code, 0);
     teff__exchange_respond(client->exchange, message);
 }

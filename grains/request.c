@@ -64,9 +64,8 @@ static int make_message(const teff__request *request, teff__message **ret)
     message->correlation = 0;
     message->deadline_ns = INT64_MAX;
     teff__call_put_argument(message, method, request->argument);
-    const uint32_t count = teff__method_argument_bytes(method);
-    if (count != 0)
-        teff__message_hold(message, count);
+    if (teff__method_has_bytes(method))
+        teff__message_hold(message, method);
     *ret = message;
     return 0;
 }
@@ -165,7 +164,7 @@ static int send_from_client(teff__client *client, const teff_ref *to, teff__mess
         return TEFF_EINVAL;
     const uint64_t hash = teff__key_hash(&grains->seed, type->id, &to->key);
     message->address = to->route;
-    message->flags = TEFF__MESSAGE_HINT;
+    message->flags |= TEFF__MESSAGE_HINT;
     teff__message_address_to(message, &type->def.name, &to->key);
     teff__exchange_post(exchange, (uint32_t)(hash % exchange->workers_count), message);
     return 0;

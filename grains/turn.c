@@ -33,12 +33,6 @@ void teff__turn_answer_failure(const teff__turn *turn, teff__message *message, i
         teff__message_set_text(message, turn->text);
 }
 
-void teff__turn_put_result(teff__message *message, const teff_method *method, const void *result)
-{
-    teff__value_copy(teff__message_value(message), result, method->ret_size);
-    message->held = (uint8_t)teff__method_result_bytes(method);
-}
-
 /* What is in the mailbox and no request that the grain's type can serve. */
 static void run_other(teff__catalog *catalog, teff__activation *activation, teff__message *message)
 {
@@ -71,25 +65,20 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
     void *result = TEFF__LIKELY(local) ? (char *)message + behind : scratch;
     teff__turn_begin(&turn, catalog, activation, message->deadline_ns);
     teff__value_clear(result, method->ret_size);
-    if (TEFF__UNLIKELY(message->held != 0))
+    if (TEFF__UNLIKELY((message->flags & TEFF__MESSAGE_BUFFERS) != 0))
         teff__turn_hold(&turn, message);
     message->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
     activation->served = true;
     const int code =
         table[message->method](&turn.caller, activation->data, (char *)message + argument, result);
-    teff__turn_end(&turn);
-    if (message->correlation == 0) {
-        teff__postbox_drop(&catalog->postbox, message);
-        return;
-    }
-    if (TEFF__UNLIKELY(code != 0)) {
+    teff__turn_end(&turn, code);
+    if (TEFF__UNLIKELY(code != 0))
         teff__turn_answer_failure(&turn, message, code);
-    } else if (local) {
+    else if (local)
         message->value = behind;
-        message->held = (uint8_t)teff__method_result_bytes(method);
-    } else {
-        teff__turn_put_result(message, method, result);
-    }
+    else
+        teff__value_copy(teff__message_value(message), result, method->ret_size);
+    /* A one-way request's correlation names no callback: nobody takes the answer. */
     teff__message_answer(message, code, activation->record.address);
     if (TEFF__LIKELY(local))
         teff__catalog_settle_in(catalog, stripe, message->correlation, message, 0);
@@ -120,9 +109,11 @@ void teff__caller_drop_futures(teff__catalog *catalog, teff_caller *caller)
 
 void teff__turn_hold(teff__turn *turn, teff__message *message)
 {
-    teff__turn_block *block = &turn->argument;
+    teff__turn_block *block = &turn->buffers;
     *block = (teff__turn_block){ .next = turn->blocks, .message = message };
-    teff__ring_push_back(&catalog_of(&turn->caller)->blocks, &block->ring);
+    teff__ring_init(&block->ring);
+    if (!teff__caller_outside(&turn->caller)) /* an observer's turn always ends */
+        teff__ring_push_back(&catalog_of(&turn->caller)->blocks, &block->ring);
     turn->blocks = block;
 }
 
@@ -135,7 +126,7 @@ static void block_free(teff__memory *memory, teff__turn_block *block)
         teff__message_release(block->message);
 }
 
-void teff__turn_end_slow(teff__turn *turn)
+void teff__turn_end_slow(teff__turn *turn, int code)
 {
     if (turn->caller.futures != 0)
         teff__caller_drop_futures(catalog_of(&turn->caller), &turn->caller);
@@ -143,6 +134,9 @@ void teff__turn_end_slow(teff__turn *turn)
         teff__turn_block *block = turn->blocks;
         turn->blocks = block->next;
         block_free(teff__caller_exchange(&turn->caller)->memory, block);
+        if (block == &turn->buffers && code == 0) /* the handler's, now the message's */
+            block->message->held = (uint8_t)teff__method_result_bytes(
+                &block->message->of->methods[block->message->method]);
     }
 }
 

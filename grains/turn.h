@@ -23,7 +23,7 @@ typedef struct teff__turn_block {
     struct teff__turn_block *next; /* of the same turn */
     teff__ring ring;               /* of the catalog, should the turn never end */
     size_t bytes;                  /* of teff_turn_alloc; 0: the buffers of `message` */
-    teff__message *message;
+    teff__message *message;        /* the turn's request */
 } teff__turn_block;
 
 typedef struct teff__turn {
@@ -33,7 +33,7 @@ typedef struct teff__turn {
         const teff_ref *observer; /* a reference to it */
     };
     teff__turn_block *blocks;  /* newest first */
-    teff__turn_block argument; /* the one for the argument's buffers, where it has some */
+    teff__turn_block buffers;  /* the one for those of the request, where its method has some */
     int failed;                /* the code that `text` and `origin` belong to; 0: none */
     const teff_method *origin; /* whose failure it was; with `failed` only */
     char text[TEFF__TEXT_MAX]; /* not initialised */
@@ -57,16 +57,21 @@ static inline void teff__turn_begin_observer(teff__turn *turn, teff__client *cli
     turn->failed = 0;
 }
 
-/* The turn gives the buffers in a request's argument back when it ends. */
+/*
+ * The method of the request has buffers: the turn gives back the argument's when it ends, and notes
+ * the result's.
+ */
 TEFF__INTERNAL void teff__turn_hold(teff__turn *turn, teff__message *message);
 
-/* Frees what the turn allocated and held, and cancels its unclaimed futures. */
-TEFF__INTERNAL void teff__turn_end_slow(teff__turn *turn);
+/*
+ * Frees what the turn allocated and held, and cancels its unclaimed futures. `code`: of its handler.
+ */
+TEFF__INTERNAL void teff__turn_end_slow(teff__turn *turn, int code);
 
-static inline void teff__turn_end(teff__turn *turn)
+static inline void teff__turn_end(teff__turn *turn, int code)
 {
     if (TEFF__UNLIKELY(turn->blocks != NULL || turn->caller.futures != 0))
-        teff__turn_end_slow(turn);
+        teff__turn_end_slow(turn, code);
 }
 
 /* The text that goes with a failure of that code, or NULL. */
@@ -78,10 +83,6 @@ static inline const char *teff__turn_text(const teff__turn *turn, int code)
 /* Makes a message the answer of a handler that failed. Its argument is dead by now. */
 TEFF__INTERNAL void teff__turn_answer_failure(const teff__turn *turn, teff__message *message,
                                               int code);
-
-/* Puts a result where the argument was, with the buffers that it gives. */
-TEFF__INTERNAL void teff__turn_put_result(teff__message *message, const teff_method *method,
-                                          const void *result);
 
 /* Runs a request that was taken out of the mailbox, and answers it. */
 TEFF__INTERNAL void teff__turn_run(teff__catalog *catalog, teff__activation *activation,

@@ -34,7 +34,8 @@ enum {
 
 struct teff_caller {
     uint8_t kind;
-    uint8_t next; /* TEFF__NEXT_…: options that wait for the next call */
+    uint8_t next;    /* TEFF__NEXT_…: options that wait for the next call */
+    uint16_t unused; /* zeroed with its neighbours, by one store */
     /* the newest unclaimed future's slot + 1, or 0; a list through the slots' links */
     uint32_t futures;
     int64_t next_timeout_ns;   /* with TEFF__NEXT_TIMEOUT */
@@ -50,9 +51,10 @@ static inline void teff__caller_init(teff_caller *caller, teff__caller_kind kind
 {
     caller->kind = (uint8_t)kind;
     caller->next = 0;
+    caller->unused = 0;
+    caller->futures = 0;
     caller->deadline_ns = deadline_ns;
     caller->home = home;
-    caller->futures = 0;
     caller->outcome.code = 0;
     caller->outcome.method = NULL;
 }

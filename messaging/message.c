@@ -40,11 +40,12 @@ void teff__postbox_flush(teff__postbox *postbox)
     postbox->returns_home = NULL;
 }
 
-void teff__message_hold(teff__message *message, uint32_t count)
+void teff__message_hold(teff__message *message, const teff_method *method)
 {
-    message->held = (uint8_t)count;
     teff_bytes **bytes = teff__message_value(message);
-    for (uint32_t i = 0; i < count; i++)
+    message->flags |= TEFF__MESSAGE_BUFFERS;
+    message->held = (uint8_t)teff__method_argument_bytes(method);
+    for (uint32_t i = 0; i < message->held; i++)
         (void)teff_bytes_ref(bytes[i]);
 }
 
@@ -65,7 +66,7 @@ void teff__message_send_home(teff__message *message)
     teff__pool_put_foreign(message->home, link, link);
 }
 
-void teff__postbox_drop_foreign(teff__postbox *postbox, teff__message *message)
+void teff__postbox_return_foreign(teff__postbox *postbox, teff__message *message)
 {
     teff__pool_link *link = (teff__pool_link *)message;
     teff__pool *home = message->home;

@@ -44,6 +44,7 @@ enum {
     TEFF__MESSAGE_TEXT = 2,         /* the body is the text of a failure */
     /* the address is a reference's: nothing vouches for it but the grain's id */
     TEFF__MESSAGE_HINT = 4,
+    TEFF__MESSAGE_BUFFERS = 8, /* the method has buffers in its argument or result */
 
     TEFF__MESSAGE_CLASSES = 3,
     /* the class of a message that begins an object of its own, allocated by itself */
@@ -209,8 +210,8 @@ TEFF__INTERNAL void teff__postbox_finish(teff__postbox *postbox);
 /* Sends the held back foreign messages home. */
 TEFF__INTERNAL void teff__postbox_flush(teff__postbox *postbox);
 
-/* Drops a message that does not come from one of these pools. */
-TEFF__INTERNAL void teff__postbox_drop_foreign(teff__postbox *postbox, teff__message *message);
+/* Returns a message that does not come from one of these pools. */
+TEFF__INTERNAL void teff__postbox_return_foreign(teff__postbox *postbox, teff__message *message);
 
 /* Messages are as large as values may be; a table of methods made by hand may ask for more. */
 TEFF__INTERNAL int teff__postbox_refusal(const teff_method *method);
@@ -240,6 +241,11 @@ static inline teff__message *teff__postbox_take(teff__postbox *postbox, const te
     return message;
 }
 
+static inline bool teff__method_has_bytes(const teff_method *method)
+{
+    return (method->options & (TEFF_ARG_BYTES(15) | TEFF_RET_BYTES(15))) != 0;
+}
+
 /* How many buffers the argument, or the result, of a method's message begins with. */
 static inline uint32_t teff__method_argument_bytes(const teff_method *method)
 {
@@ -250,24 +256,30 @@ static inline uint32_t teff__method_result_bytes(const teff_method *method)
     return (uint32_t)(method->options >> 12) & 15;
 }
 
-/* From now on the message holds a count of each of the buffers that its value begins with. */
-TEFF__INTERNAL void teff__message_hold(teff__message *message, uint32_t count);
-/* Gives them back. */
+/* A request of a method with buffers takes a count of each that its argument begins with. */
+TEFF__INTERNAL void teff__message_hold(teff__message *message, const teff_method *method);
+/* The message gives back those that its value begins with. */
 TEFF__INTERNAL void teff__message_release(teff__message *message);
 
 /* Drops a message from a thread that has no postbox at hand: it goes home by itself. */
 TEFF__INTERNAL void teff__message_send_home(teff__message *message);
 
-/* Drops a message, whosever it is. */
-static inline void teff__postbox_drop(teff__postbox *postbox, teff__message *message)
+/* Drops a message that holds no buffers, or whose buffers were taken, whosever it is. */
+static inline void teff__postbox_return(teff__postbox *postbox, teff__message *message)
 {
     teff__pool *own = &postbox->pools[message->size_class];
-    if (TEFF__UNLIKELY(message->held != 0))
-        teff__message_release(message);
     if (TEFF__LIKELY(message->home == own))
         teff__pool_put(own, message);
     else
-        teff__postbox_drop_foreign(postbox, message);
+        teff__postbox_return_foreign(postbox, message);
+}
+
+/* Drops a message, and what it holds. */
+static inline void teff__postbox_drop(teff__postbox *postbox, teff__message *message)
+{
+    if (TEFF__UNLIKELY(message->held != 0))
+        teff__message_release(message);
+    teff__postbox_return(postbox, message);
 }
 
 /* Turns a request into its response in place. */

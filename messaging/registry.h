@@ -114,10 +114,10 @@ typedef struct teff__stripe {
     teff__atomic_u32 made; /* slots that exist: owner; whoever sweeps */
     teff__atomic_u64 opened;
     teff__memory *memory;
-    void *owner; /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
-    teff__callback_detail *details; /* NULL until one is needed; owner */
     /* a client's: received, not only claimed; owner */
     _Alignas(TEFF__CACHE_LINE) teff__atomic_u64 closed;
+    teff__callback_detail *details; /* NULL until one is needed; owner */
+    void *owner; /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
     teff__atomic_u32 gate; /* 1: closed; stop; owner */
     /* 1: a client is there to read its mail; client; senders */
     teff__atomic_u32 reads_mail;
@@ -130,6 +130,8 @@ typedef struct teff__stripe {
     teff__atomic_u32 sleeping;
     teff__inbox mail; /* a client's: requests to its observers, and fired sources */
 } teff__stripe;
+
+_Static_assert(sizeof(teff__stripe) == 4 * TEFF__CACHE_LINE, "finding a stripe is a shift");
 
 #define TEFF__NO_WORKER UINT32_MAX
 
