@@ -36,18 +36,20 @@ Test(silo_loop, tasks_spawned_before_the_loop_runs_run_on_it)
 static void spawn_last(uv_timer_t *timer)
 {
     spawn(0, run_and_stop, timer->data);
-    close_handle(timer);
 }
 
 static void spawn_when_polled(uv_async_t *async)
 {
     spawn(0, run_and_stop, async->data);
-    close_handle(async);
+    uv_unref((uv_handle_t *)async);
 }
 
 Test(silo_loop, tasks_spawned_in_callbacks_of_the_program_run)
 {
-    /* A timer's callback runs before the silo looks whether it may sleep, a poll's after that. */
+    /*
+     * A timer's callback runs before the silo looks whether it may sleep, a poll's after that. No
+     * handle is closed meanwhile: a loop that has some to close does not block.
+     */
     int64_t last = 2;
     uv_timer_t timer;
     uv_async_t async;
@@ -58,6 +60,35 @@ Test(silo_loop, tasks_spawned_in_callbacks_of_the_program_run)
     cr_assert_eq(uv_async_send(&async), 0);
     cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
     cr_assert_eq(tasks_run, 2);
+    close_handle(&timer);
+    close_handle(&async);
+    cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+}
+
+static void spawn_before_the_poll(uv_prepare_t *prepare)
+{
+    spawn(0, run_and_stop, prepare->data);
+    (void)uv_prepare_stop(prepare);
+}
+
+Test(silo_loop, a_task_spawned_between_the_silos_falling_asleep_and_the_poll_runs)
+{
+    int64_t last = 1;
+    uv_prepare_t prepare;
+    while (teff__silo_park_count(silo) == 0)
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+    /* libuv runs the latest first: the silo's own comes back to the front */
+    cr_assert_eq(uv_prepare_init(&loop, &prepare), 0);
+    cr_assert_eq(uv_prepare_start(&prepare, spawn_before_the_poll), 0);
+    uv_prepare_t *own = &teff__silo_exchange(silo)->workers[0]->hosting.prepare;
+    const uv_prepare_cb callback = own->prepare_cb;
+    cr_assert_eq(uv_prepare_stop(own), 0);
+    cr_assert_eq(uv_prepare_start(own, callback), 0);
+    prepare.data = &last;
+    cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    cr_assert_eq(tasks_run, 1);
+    close_handle(&prepare);
+    cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
 }
 
 static int wakeups_sent(void)
@@ -71,7 +102,7 @@ static void spawn_and_look(uv_async_t *async)
 {
     spawn(0, run_and_stop, async->data);
     cr_expect_eq(wakeups_sent(), 0);
-    close_handle(async);
+    uv_unref((uv_handle_t *)async);
 }
 
 Test(silo_loop, a_callback_of_the_program_needs_no_system_call_to_wake_the_silo)
@@ -85,6 +116,8 @@ Test(silo_loop, a_callback_of_the_program_needs_no_system_call_to_wake_the_silo)
     cr_assert_eq(uv_async_send(&async), 0);
     cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
     cr_assert_eq(tasks_run, 1);
+    close_handle(&async);
+    cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
 }
 
 Test(silo_loop, each_turn_of_a_loop_that_does_not_wait_gets_on_with_it)
@@ -143,6 +176,23 @@ Test(silo_loop, started_on_one_thread_the_loop_may_run_on_another)
     teff__thread_join(&thread);
     cr_assert_eq(r, 0);
     cr_assert_eq(tasks_run, 1000);
+    cr_assert_neq(ran_on, teff__thread_self());
+}
+
+Test(silo_loop, the_loop_may_move_to_another_thread)
+{
+    int r = 4711;
+    int64_t last = 1;
+    teff__thread thread;
+    while (teff__silo_park_count(silo) == 0)
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+    const uint64_t parked = teff__silo_park_count(silo);
+    cr_assert_eq(teff__thread_start(&thread, run_loop, &r, "loop"), 0);
+    while (teff__silo_park_count(silo) == parked)
+        teff__cpu_relax();
+    spawn(0, run_and_stop, &last); /* it sleeps: this is not its thread any more */
+    teff__thread_join(&thread);
+    cr_assert_eq(r, 0);
     cr_assert_neq(ran_on, teff__thread_self());
 }
 
@@ -209,6 +259,34 @@ Test(silo_loop, grains_that_are_busy_for_ever_leave_the_programs_timers_their_ti
     cr_assert_eq(ticks, 5);
     cr_assert_eq(stopped_count, 1);
     cr_assert_gt(seen.turns, 1000);
+}
+
+static int call_many(teff_task *task, void *user)
+{
+    probe_ref probe = probe_at((uint64_t)(uintptr_t)user);
+    for (int i = 0; i < 10000; i++)
+        cr_expect_eq(probe_get(task, &probe, NULL, &(struct told){ 0 }), 0);
+    if (++tasks_run == 2)
+        cr_expect_eq(teff_silo_stop_then(silo, count_stopped, &stopped_count), 0);
+    return 0;
+}
+
+static void spawn_from_outside(void *user)
+{
+    (void)user;
+    for (uintptr_t i = 1; i <= 2; i++)
+        spawn(0, call_many, (void *)i);
+}
+
+Test(silo_loop, work_from_outside_that_takes_longer_than_a_slice_goes_on)
+{
+    teff__thread thread;
+    while (teff__silo_park_count(silo) == 0)
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+    cr_assert_eq(teff__thread_start(&thread, spawn_from_outside, NULL, "spawner"), 0);
+    cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    teff__thread_join(&thread);
+    cr_assert_eq(tasks_run, 2);
 }
 
 static uint64_t times_round;

@@ -164,24 +164,27 @@ static void spawn_from_outside(void *user)
     spawn(0, stop_from_task, NULL);
 }
 
-static void start_and_spawn(void *handle)
+/* No handle is closed meanwhile: a loop that has some to close does not block. */
+static void start_and_spawn(void)
 {
     create_on_loop((teff_silo_options){ 0 });
     cr_expect_eq(teff_silo_start(silo), 0);
     cr_expect_eq(teff__thread_start(&spawner, spawn_from_outside, NULL, "spawner"), 0);
-    close_handle(handle);
 }
 
-static void started_in_a_callback(void)
+static void started_in_a_callback(void *handle)
 {
     cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
     teff__thread_join(&spawner);
     cr_assert_eq(stopped_count, 1);
+    close_handle(handle);
+    cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
 }
 
 static void start_in_prepare(uv_prepare_t *prepare)
 {
-    start_and_spawn(prepare);
+    start_and_spawn();
+    (void)uv_prepare_stop(prepare);
 }
 
 Test(silo_loop_start, it_may_start_just_before_the_loop_polls)
@@ -189,12 +192,13 @@ Test(silo_loop_start, it_may_start_just_before_the_loop_polls)
     uv_prepare_t prepare;
     cr_assert_eq(uv_prepare_init(&loop, &prepare), 0);
     cr_assert_eq(uv_prepare_start(&prepare, start_in_prepare), 0);
-    started_in_a_callback();
+    started_in_a_callback(&prepare);
 }
 
 static void start_in_check(uv_check_t *check)
 {
-    start_and_spawn(check);
+    start_and_spawn();
+    (void)uv_check_stop(check);
 }
 
 static void do_nothing(uv_idle_t *idle)
@@ -210,12 +214,13 @@ Test(silo_loop_start, it_may_start_just_after_the_loop_has_polled)
     cr_assert_eq(uv_idle_init(&loop, &idle), 0);
     cr_assert_eq(uv_check_start(&check, start_in_check), 0);
     cr_assert_eq(uv_idle_start(&idle, do_nothing), 0); /* the first poll does not block */
-    started_in_a_callback();
+    started_in_a_callback(&check);
 }
 
 static void start_in_poll(uv_async_t *async)
 {
-    start_and_spawn(async);
+    start_and_spawn();
+    uv_unref((uv_handle_t *)async);
 }
 
 Test(silo_loop_start, it_may_start_while_the_loop_polls)
@@ -223,7 +228,7 @@ Test(silo_loop_start, it_may_start_while_the_loop_polls)
     uv_async_t async;
     cr_assert_eq(uv_async_init(&loop, &async, start_in_poll), 0);
     cr_assert_eq(uv_async_send(&async), 0);
-    started_in_a_callback();
+    started_in_a_callback(&async);
 }
 
 /* --- Stopping ------------------------------------------------------------------------------ */
