@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "runtime/hosted.h"
 
-/*
- * How long passes go on before the program's callbacks get their turn. Polling costs about half a
- * microsecond, a hundredth of it.
- */
-#define SLICE_NS 50000
-
 enum { HANDLES = 5 }; /* three of teff__hosting's, wake poll and wake timer */
 
 static void on_idle(uv_idle_t *idle)
@@ -95,7 +89,7 @@ static void on_check(uv_check_t *check)
     teff__fiber_adopt(&worker->host);
     teff__inbox_awake(&worker->inbox);
     teff__pass pass = teff__worker_pass(worker);
-    const int64_t end_ns = worker->now_ns + SLICE_NS;
+    const int64_t end_ns = worker->now_ns + TEFF__SLICE_NS;
     while (pass == TEFF__PASS_MORE && worker->now_ns < end_ns)
         pass = teff__worker_pass(worker);
     switch (pass) {

@@ -6,6 +6,9 @@
  *
  *   … ─► prepare: sleep, or idle armed ─► poll ─► check: a slice of passes ─► closing ─► …
  *
+ * Turns that are slow make the passes short, so a slice is too long by one turn or two at most; the
+ * first ones after a pause may not be.
+ *
  * After a slice that left work behind `idle` is armed: the loop then polls without blocking and
  * comes back. Between prepare and check the worker sleeps, as one that has parked: who posts must
  * wake it, another thread by its eventfd, the loop's own by arming `idle`. At all other times what

@@ -28,8 +28,11 @@
 #define PAGE_BYTES          4096
 /* All the time there is, so that a sum with a clock's does not overflow. */
 #define TIMEOUT_MAX_NS (INT64_MAX / 2)
-/* How much longer than the phases' own limits stop waits before it calls a worker stuck. */
-#define STUCK_NS INT64_C(5000000000)
+/*
+ * How much longer than the stop limit stop waits before it calls a worker stuck: the second that
+ * each of the last two phases may take, and five more.
+ */
+#define STUCK_NS INT64_C(7000000000)
 
 typedef enum silo_state {
     SILO_CREATED,

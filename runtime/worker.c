@@ -63,7 +63,7 @@ teff__pass teff__worker_pass(teff__worker *worker)
      * A slow pass makes the clock and the inbox wait: so few items that `now` is renewed after each
      * slow one.
      */
-    if (TEFF__UNLIKELY(worker->now_ns - before > TEFF__PASS_SLOW_NS))
+    if (TEFF__UNLIKELY(worker->now_ns - before > worker->slow_ns))
         worker->budget_next = worker->budget_next > 1 ? worker->budget_next / 2 : 1;
     else if (worker->budget_next < TEFF__PASS_BUDGET_MAX)
         worker->budget_next *= 2;
@@ -227,6 +227,7 @@ int teff__worker_init(teff__worker *worker, const teff__worker_options *options)
     worker->ops = options->ops;
     worker->loop = options->loop;
     worker->hosted = options->loop != NULL;
+    worker->slow_ns = worker->hosted ? TEFF__SLICE_NS : TEFF__PASS_SLOW_NS;
     worker->guest = worker->hosted || options->clock->simulated;
     worker->wake_fd = -1;
     worker->budget_next = TEFF__PASS_BUDGET_MAX;

@@ -98,8 +98,12 @@ static inline void teff__spinners_remove(teff__spinners *spinners)
 
 enum {
     TEFF__PASS_BUDGET_MAX = 64, /* items: a clock read of 22 ns is then 0.3 ns an item */
-    /* a pass that took longer halves the next one's budget, down to one item */
     TEFF__PASS_SLOW_NS = 1000000,
+    /*
+     * On the program's loop: how long passes go on before its callbacks get their turn, and what a
+     * slow one is there. Polling costs about half a microsecond, a hundredth of it.
+     */
+    TEFF__SLICE_NS = 50000,
     TEFF__SPIN_NS = 50000, /* twice what waking a halted core costs (25 us) */
     /* Stacks to be looked at before one sleep: giving one back may take up to a millisecond. */
     TEFF__TRIM_AT_ONCE = 8
@@ -120,7 +124,8 @@ struct teff__worker {
     teff__fiber_pool fibers;
     teff__fiber host;
     uint32_t budget, budget_next;
-    int64_t now_ns; /* read once a pass */
+    int64_t now_ns;  /* read once a pass */
+    int64_t slow_ns; /* a pass that took longer halves the next one's budget, down to one item */
     const teff__worker_ops *ops;
     teff__timers timers;
     const teff__clock *clock;
