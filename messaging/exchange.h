@@ -46,6 +46,7 @@ typedef struct teff__exchange {
     teff__atomic_u32 held;  /* buffers and sources of cancellation that exist */
     bool admits;            /* new clients; guarded by lock */
     uintptr_t thread;       /* simulated: the one that started the silo */
+    uv_loop_t *loop;        /* that the silo runs on, with its one worker; NULL: on none */
     teff__atomic_u32 *born; /* 1, but in a child that forked; see teff__fork_wipe */
     const teff__exchange_ops *ops;
 } teff__exchange;
@@ -53,7 +54,10 @@ typedef struct teff__exchange {
 /* Of a silo; in runtime/silo.c, which builds it. */
 TEFF__INTERNAL teff__exchange *teff__silo_exchange(teff_silo *silo);
 
-/* Whether the calling thread is one of the silo's, or stands in an item that a simulation runs. */
+/*
+ * Whether the calling thread is one of the silo's or, where the program lends its own, stands in an
+ * item.
+ */
 static inline bool teff__exchange_inside(const teff__exchange *exchange)
 {
     /* Before start there are none, and where it failed not all. */
@@ -63,16 +67,20 @@ static inline bool teff__exchange_inside(const teff__exchange *exchange)
     return false;
 }
 
+/*
+ * Whether the calling thread is that of the loop that the silo runs on: it may not wait for the
+ * silo, inside or outside of items. False before start, and once it has stopped.
+ */
+static inline bool teff__exchange_hosts_here(const teff__exchange *exchange)
+{
+    return exchange->loop != NULL && exchange->workers != NULL && exchange->workers[0] != NULL &&
+           teff__atomic_u64_load_relaxed(&exchange->workers[0]->thread) == teff__thread_self();
+}
+
 /* Whether this process is a child of the one that made the silo: its threads are not here. */
 static inline bool teff__exchange_forked(const teff__exchange *exchange)
 {
     return teff__atomic_u32_load_relaxed(exchange->born) == 0;
-}
-
-static inline bool teff__exchange_hosts_here(const teff__exchange *exchange)
-{
-    (void)exchange;
-    return false;
 }
 
 /* Posts one message to a worker's inbox, from any thread. */

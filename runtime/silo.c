@@ -9,12 +9,17 @@
  * The state is guarded by the exchange's lock. Stop closes the clients' gates, then leads the
  * workers through the phases of grains/stop.h: whoever acknowledges last asks for the next one. The
  * last worker to end settles what clients still wait for and says so.
+ *
+ * On a loop of the program's the only worker ends in the loop's last callback for it. Whoever is
+ * told there may destroy the silo at once, and so may a thread that waited: after the state says
+ * stopped nothing of the silo is touched.
  */
 #include "runtime/silo.h"
 
 #include "grains/catalog.h"
 #include "grains/observer.h"
 #include "messaging/client.h"
+#include "runtime/hosted.h"
 
 #include "teff/status.h"
 
@@ -24,8 +29,11 @@
 #define PAGE_BYTES          4096
 /* All the time there is, so that a sum with a clock's does not overflow. */
 #define TIMEOUT_MAX_NS (INT64_MAX / 2)
-/* How much longer than the phases' own limits stop waits before it calls a worker stuck. */
-#define STUCK_NS INT64_C(5000000000)
+/*
+ * How much longer than the stop limit stop waits before it calls a worker stuck: the second that
+ * each of the last two phases may take, and five more.
+ */
+#define STUCK_NS INT64_C(7000000000)
 /* How often a thread that waits for stop looks after its own clients. */
 #define CLIENTS_PERIOD_NS INT64_C(1000000)
 
@@ -40,6 +48,8 @@ typedef enum silo_state {
 
 /* One that waits for stop by teff_silo_stop_then. */
 typedef struct stop_waiter {
+    teff__memory
+        outside; /* that it came from: it outlives the silo where `stopped` destroys that */
     struct stop_waiter *next;
     void (*stopped)(void *user, int result);
     void *user;
@@ -119,11 +129,13 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
         return TEFF_ELIMIT;
     if (options->workers == 0) {
         const uint32_t cores = teff__thread_cores();
-        options->workers = options->simulated              ? 1
-                           : cores < TEFF__STRIPES_WORKERS ? cores
-                                                           : TEFF__STRIPES_WORKERS;
+        options->workers = options->simulated || options->loop != NULL ? 1
+                           : cores < TEFF__STRIPES_WORKERS             ? cores
+                                                                       : TEFF__STRIPES_WORKERS;
     }
-    if (options->loop != NULL || options->response_timeout_ns < 0 || options->stop_timeout_ns < 0)
+    if (options->loop != NULL && (options->workers > 1 || options->simulated))
+        return TEFF_EINVAL;
+    if (options->response_timeout_ns < 0 || options->stop_timeout_ns < 0)
         return TEFF_EINVAL;
     /* Start looks once more: pages may be larger. */
     if (options->stack_bytes != 0 &&
@@ -161,7 +173,9 @@ static void silo_init(teff_silo *silo)
     exchange->silo = silo;
     exchange->memory = &silo->memory;
     exchange->workers_count = options->workers;
-    exchange->spinners.cores = teff__thread_cores();
+    exchange->loop = options->loop;
+    /* A loop's thread may be at work at any time and is not counted, so it has a core. */
+    exchange->spinners.cores = teff__thread_cores() - (options->loop != NULL);
     exchange->ops = &exchange_ops;
     teff__clock_init(&exchange->clock, options->simulated);
     teff__mutex_init(&exchange->lock, TEFF__RANK_SILO);
@@ -263,6 +277,7 @@ static int catalog_build(teff_silo *silo, uint32_t index)
         .clock = &silo->exchange.clock,
         .spinners = &silo->exchange.spinners,
         .ops = &teff__catalog_ops,
+        .loop = silo->options.loop,
         .stack_bytes = silo->options.stack_bytes,
         .suspended_max = silo->options.suspended_max,
     };
@@ -321,6 +336,11 @@ static uint32_t start_threads(teff_silo *silo, int *ret_status)
     return silo->built;
 }
 
+static bool has_threads(const teff_silo *silo)
+{
+    return !silo->exchange.clock.simulated && silo->options.loop == NULL;
+}
+
 static void join_threads(teff_silo *silo, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -344,6 +364,8 @@ static int start_workers(teff_silo *silo)
             (void)step(silo, INT64_MAX);
         return r;
     }
+    if (silo->options.loop != NULL)
+        return teff__hosted_start(silo->exchange.workers[0]);
     const uint32_t started = start_threads(silo, &r);
     teff__mutex_lock(&silo->exchange.lock);
     while (silo->begun < started)
@@ -407,6 +429,22 @@ static void phase_done(teff_silo *silo)
         enter_phase(silo, phase + 1);
 }
 
+static stop_waiter *stop_waiter_create(void (*stopped)(void *user, int result), void *user)
+{
+    teff__memory outside;
+    teff__memory_init(&outside, 0);
+    stop_waiter *waiter = teff__memory_alloc(&outside, sizeof(*waiter));
+    if (waiter != NULL)
+        *waiter = (stop_waiter){ .outside = outside, .stopped = stopped, .user = user };
+    return waiter;
+}
+
+static void stop_waiter_destroy(stop_waiter *waiter)
+{
+    teff__memory outside = waiter->outside;
+    teff__memory_free(&outside, waiter, sizeof(*waiter));
+}
+
 /* The last worker has ended: nobody is left to answer the clients. */
 static void finish_stop(teff_silo *silo)
 {
@@ -418,13 +456,15 @@ static void finish_stop(teff_silo *silo)
     silo->waiters = NULL;
     if (stopping)
         silo->state = SILO_STOPPED;
+    if (silo->options.loop != NULL) /* the loop's thread is free to wait, or to end */
+        teff__atomic_u64_store_relaxed(&silo->exchange.workers[0]->thread, 0);
     teff__condition_broadcast(&silo->changed);
     teff__mutex_unlock(&silo->exchange.lock);
     while (waiters != NULL) {
         stop_waiter *waiter = waiters;
         waiters = waiter->next;
         waiter->stopped(waiter->user, 0);
-        teff__memory_free(&silo->memory, waiter, sizeof(*waiter));
+        stop_waiter_destroy(waiter);
     }
 }
 
@@ -474,10 +514,11 @@ static int wait_stopped(teff_silo *silo)
     return 0;
 }
 
-/* Whether this thread may block until the silo has stopped. */
-static bool may_block(teff_silo *silo)
+/* Whoever waited here for the silo would hold up what it waits for. */
+static bool would_block(teff_silo *silo)
 {
-    return !teff__exchange_inside(&silo->exchange) && !teff__clients_inside_here(&silo->exchange);
+    return teff__exchange_inside(&silo->exchange) || teff__exchange_hosts_here(&silo->exchange) ||
+           teff__clients_inside_here(&silo->exchange);
 }
 
 int teff_silo_stop(teff_silo *silo)
@@ -486,7 +527,7 @@ int teff_silo_stop(teff_silo *silo)
         return TEFF_EINVAL;
     if (teff__exchange_forked(&silo->exchange))
         return TEFF_EINVALIDSTATE;
-    if (!may_block(silo))
+    if (would_block(silo))
         return TEFF_EWOULDBLOCK;
     int r = TEFF_EINVALIDSTATE;
     bool join = false;
@@ -495,7 +536,7 @@ int teff_silo_stop(teff_silo *silo)
         begin_stop(silo);
     if (silo->state == SILO_STOPPING || silo->state == SILO_STOPPED) {
         r = wait_stopped(silo);
-        join = r == 0 && !silo->joined && !silo->exchange.clock.simulated;
+        join = r == 0 && !silo->joined && has_threads(silo);
         silo->joined |= join;
     }
     teff__mutex_unlock(&silo->exchange.lock);
@@ -510,11 +551,9 @@ int teff_silo_stop_then(teff_silo *silo, void (*stopped)(void *user, int result)
         return TEFF_EINVAL;
     if (teff__exchange_forked(&silo->exchange))
         return TEFF_EINVALIDSTATE;
-    stop_waiter *waiter = teff__memory_alloc(&silo->memory, sizeof(*waiter));
+    stop_waiter *waiter = stop_waiter_create(stopped, user);
     if (waiter == NULL)
         return TEFF_ENOMEM;
-    waiter->stopped = stopped;
-    waiter->user = user;
     teff__mutex_lock(&silo->exchange.lock);
     if (silo->state == SILO_ACTIVE)
         begin_stop(silo);
@@ -525,7 +564,7 @@ int teff_silo_stop_then(teff_silo *silo, void (*stopped)(void *user, int result)
     }
     teff__mutex_unlock(&silo->exchange.lock);
     if (!stopping)
-        teff__memory_free(&silo->memory, waiter, sizeof(*waiter));
+        stop_waiter_destroy(waiter);
     return stopping ? 0 : TEFF_EINVALIDSTATE;
 }
 
@@ -533,7 +572,7 @@ teff_silo *teff_silo_destroy(teff_silo *silo)
 {
     if (silo == NULL)
         return NULL;
-    if (teff__exchange_forked(&silo->exchange) || !may_block(silo))
+    if (teff__exchange_forked(&silo->exchange) || would_block(silo))
         return silo;
     teff__mutex_lock(&silo->exchange.lock);
     const silo_state state = silo->state;

@@ -9,15 +9,14 @@
  */
 #include "runtime/worker.h"
 
+#include "runtime/hosted.h"
+
 #include "teff/status.h"
 
 #include <string.h>
 
 /* How often a spinning worker looks at its inbox between two looks at the clock. */
 enum { SPINS_PER_LOOK = 64 };
-
-/* Stacks to be looked at before one sleep: giving one back may take up to a millisecond. */
-enum { TRIM_AT_ONCE = 8 };
 
 enum { LOOP_NONE = 0, LOOP_WAKEUP, LOOP_LOOP, LOOP_POLL };
 
@@ -64,7 +63,7 @@ teff__pass teff__worker_pass(teff__worker *worker)
      * A slow pass makes the clock and the inbox wait: so few items that `now` is renewed after each
      * slow one.
      */
-    if (TEFF__UNLIKELY(worker->now_ns - before > TEFF__PASS_SLOW_NS))
+    if (TEFF__UNLIKELY(worker->now_ns - before > worker->slow_ns))
         worker->budget_next = worker->budget_next > 1 ? worker->budget_next / 2 : 1;
     else if (worker->budget_next < TEFF__PASS_BUDGET_MAX)
         worker->budget_next *= 2;
@@ -119,7 +118,7 @@ static void on_wake_timer(uv_timer_t *timer)
     uv_stop(timer->loop);
 }
 
-static void on_wake_poll(uv_poll_t *poll, int status, int events)
+void teff__worker_on_wake(uv_poll_t *poll, int status, int events)
 {
     teff__worker *worker = poll->data;
     (void)status;
@@ -127,23 +126,27 @@ static void on_wake_poll(uv_poll_t *poll, int status, int events)
     teff__wakeup_clear(worker->wake_fd);
 }
 
+void teff__worker_set_alarm(teff__worker *worker, int64_t due_ns, uv_timer_cb on_alarm)
+{
+    const int64_t wait_ns = due_ns - teff__clock_now_ns(worker->clock);
+    const uint64_t wait_ms = wait_ns > 0 ? ((uint64_t)wait_ns + 999999) / 1000000 : 0;
+    uv_update_time(worker->loop);
+    (void)uv_timer_start(&worker->wake_timer, on_alarm, wait_ms, 0);
+}
+
 static void park(teff__worker *worker)
 {
     const int64_t due_ns = teff__worker_due_ns(worker);
     if (spin(worker, due_ns) || teff__clock_now_ns(worker->clock) >= due_ns)
         return;
-    teff__fiber_pool_trim(&worker->fibers, TRIM_AT_ONCE);
+    teff__fiber_pool_trim(&worker->fibers, TEFF__TRIM_AT_ONCE);
     if (!teff__inbox_sleep(&worker->inbox))
         return;
-    if (due_ns != INT64_MAX) {
-        const int64_t wait_ns = due_ns - teff__clock_now_ns(worker->clock);
-        const uint64_t wait_ms = wait_ns > 0 ? ((uint64_t)wait_ns + 999999) / 1000000 : 0;
-        uv_update_time(&worker->loop);
-        (void)uv_timer_start(&worker->wake_timer, on_wake_timer, wait_ms, 0);
-    }
+    if (due_ns != INT64_MAX)
+        teff__worker_set_alarm(worker, due_ns, on_wake_timer);
     teff__atomic_u64_increment_owner(&worker->parked);
     teff__spinners_remove(worker->spinners);
-    (void)uv_run(&worker->loop, UV_RUN_ONCE);
+    (void)uv_run(worker->loop, UV_RUN_ONCE);
     teff__spinners_add(worker->spinners);
     teff__inbox_awake(&worker->inbox);
     if (due_ns != INT64_MAX)
@@ -169,7 +172,11 @@ void teff__worker_main(void *argument)
 
 void teff__worker_post_chain(teff__worker *worker, teff__link *newest, teff__link *oldest)
 {
-    if (TEFF__UNLIKELY(teff__inbox_push_chain(&worker->inbox, newest, oldest)))
+    if (TEFF__LIKELY(!teff__inbox_push_chain(&worker->inbox, newest, oldest)))
+        return;
+    if (worker->hosted)
+        teff__hosted_wake(worker);
+    else
         teff__wakeup_send(worker->wake_fd);
 }
 
@@ -179,27 +186,31 @@ static int loop_init(teff__worker *worker)
     if (r != 0)
         return r;
     worker->loop_state = LOOP_WAKEUP;
-    r = uv_loop_init(&worker->loop);
+    if (worker->hosted)
+        return 0;
+    r = uv_loop_init(&worker->own_loop);
     if (r != 0)
         return r;
     worker->loop_state = LOOP_LOOP;
-    (void)uv_timer_init(&worker->loop, &worker->wake_timer);
-    r = uv_poll_init(&worker->loop, &worker->wake_poll, worker->wake_fd);
+    worker->loop = &worker->own_loop;
+    (void)uv_timer_init(worker->loop, &worker->wake_timer);
+    r = uv_poll_init(worker->loop, &worker->wake_poll, worker->wake_fd);
     if (r != 0)
         return r;
     worker->loop_state = LOOP_POLL;
     worker->wake_poll.data = worker;
-    return uv_poll_start(&worker->wake_poll, UV_READABLE, on_wake_poll);
+    return uv_poll_start(&worker->wake_poll, UV_READABLE, teff__worker_on_wake);
 }
 
 static void loop_finish(teff__worker *worker)
 {
+    teff_assert(worker->hosting.open == 0);
     if (worker->loop_state >= LOOP_LOOP) {
         uv_close((uv_handle_t *)&worker->wake_timer, NULL);
         if (worker->loop_state >= LOOP_POLL)
             uv_close((uv_handle_t *)&worker->wake_poll, NULL);
-        (void)uv_run(&worker->loop, UV_RUN_DEFAULT);
-        teff_assert(uv_loop_close(&worker->loop) == 0);
+        (void)uv_run(worker->loop, UV_RUN_DEFAULT);
+        teff_assert(uv_loop_close(worker->loop) == 0);
     }
     if (worker->loop_state >= LOOP_WAKEUP)
         teff__wakeup_close(worker->wake_fd);
@@ -214,6 +225,10 @@ int teff__worker_init(teff__worker *worker, const teff__worker_options *options)
     worker->clock = options->clock;
     worker->spinners = options->spinners;
     worker->ops = options->ops;
+    worker->loop = options->loop;
+    worker->hosted = options->loop != NULL;
+    worker->slow_ns = worker->hosted ? TEFF__SLICE_NS : TEFF__PASS_SLOW_NS;
+    worker->guest = worker->hosted || options->clock->simulated;
     worker->wake_fd = -1;
     worker->budget_next = TEFF__PASS_BUDGET_MAX;
     worker->now_ns = teff__clock_now_ns(options->clock);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A worker: one thread, one uv loop, a run queue, an inbox, timers, and fibers to run turns on.
+ * Thread and loop are its own, or the program's (runtime/hosted.h).
  *
  * A pass takes what lies in the inbox, runs the timers and sweeps that are due, runs items of the
  * run queue until the budget is spent or none is left, and posts what they sent. Items run on a
- * fiber, never on the host's stack and never beneath uv_run. The host is whoever drives the passes:
- * the worker's own thread, or the program that simulates it.
+ * fiber, never on the host's stack. The host is whoever drives the passes: the worker's own thread,
+ * callbacks of the program's loop, or the program that simulates it. uv_run is beneath the host at
+ * most, never beneath an item: no callback waits for one that is suspended.
  *
  * An item is called as a plain function on the loop's fiber. When it must wait it suspends: its
  * fiber keeps the frames, and the loop goes on upon another fiber of the pool. When it is ready
@@ -96,10 +98,25 @@ static inline void teff__spinners_remove(teff__spinners *spinners)
 
 enum {
     TEFF__PASS_BUDGET_MAX = 64, /* items: a clock read of 22 ns is then 0.3 ns an item */
-    /* a pass that took longer halves the next one's budget, down to one item */
     TEFF__PASS_SLOW_NS = 1000000,
-    TEFF__SPIN_NS = 50000 /* twice what waking a halted core costs (25 us) */
+    /*
+     * On the program's loop: how long passes go on before its callbacks get their turn, and what a
+     * slow one is there. Polling costs about half a microsecond, a hundredth of it.
+     */
+    TEFF__SLICE_NS = 50000,
+    TEFF__SPIN_NS = 50000, /* twice what waking a halted core costs (25 us) */
+    /* Stacks to be looked at before one sleep: giving one back may take up to a millisecond. */
+    TEFF__TRIM_AT_ONCE = 8
 };
+
+/* What a worker keeps on a loop of the program's, beside what wakes it. The loop's thread only. */
+typedef struct teff__hosting {
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_idle_t idle;   /* active: the loop is not to block */
+    uint32_t open;    /* handles, the two that wake it included, that are not closed yet */
+    int64_t alarm_ns; /* what the wake timer was last set for */
+} teff__hosting;
 
 struct teff__worker {
     teff__queue run_queue;
@@ -107,19 +124,24 @@ struct teff__worker {
     teff__fiber_pool fibers;
     teff__fiber host;
     uint32_t budget, budget_next;
-    int64_t now_ns; /* read once a pass */
+    int64_t now_ns;  /* read once a pass */
+    int64_t slow_ns; /* a pass that took longer halves the next one's budget, down to one item */
     const teff__worker_ops *ops;
     teff__timers timers;
     const teff__clock *clock;
     teff__spinners *spinners;
     teff__atomic_u64 thread; /* which thread runs passes; 0: it has ended. That thread; anybody */
     uint32_t index;
-    bool running; /* items run at the moment */
-    uv_loop_t loop;
+    bool running;    /* items run at the moment */
+    bool guest;      /* the thread is the program's: the worker's while items run, and only then */
+    bool hosted;     /* on a loop of the program's; then it is a guest too */
+    uv_loop_t *loop; /* NULL: simulated */
+    uv_loop_t own_loop;
     uv_poll_t wake_poll;
     uv_timer_t wake_timer;
     int wake_fd;
     int loop_state; /* how much of the above exists, for finish */
+    teff__hosting hosting;
     teff__thread own_thread;
     teff__atomic_u64 parked; /* statistic: how often the worker went to sleep */
     teff__inbox inbox;       /* any thread pushes */
@@ -131,12 +153,14 @@ typedef struct teff__worker_options {
     const teff__clock *clock;
     teff__spinners *spinners;
     const teff__worker_ops *ops;
+    uv_loop_t *loop;        /* the program's; NULL: one of its own, unless simulated */
     size_t stack_bytes;     /* 0: the default */
     uint32_t suspended_max; /* 0: the default */
 } teff__worker_options;
 
 /*
- * In given memory. What fails is undone. A simulated clock makes a worker without loop and wake-up.
+ * In given memory. What fails is undone. A simulated clock makes a worker without loop and wake-up;
+ * a loop of the program's is not touched before teff__hosted_start.
  */
 TEFF__INTERNAL int teff__worker_init(teff__worker *worker, const teff__worker_options *options);
 TEFF__INTERNAL void teff__worker_finish(teff__worker *worker);
@@ -155,6 +179,13 @@ TEFF__INTERNAL teff__pass teff__worker_pass(teff__worker *worker);
 
 /* The next moment at which something is due: a timer or a sweep. INT64_MAX: none. */
 TEFF__INTERNAL int64_t teff__worker_due_ns(teff__worker *worker);
+
+/* Sets the wake timer for `due_ns`, in whole milliseconds: the loop has no finer ones. */
+TEFF__INTERNAL void teff__worker_set_alarm(teff__worker *worker, int64_t due_ns,
+                                           uv_timer_cb on_alarm);
+
+/* The wake poll's callback. */
+TEFF__INTERNAL void teff__worker_on_wake(uv_poll_t *poll, int status, int events);
 
 /* Posts a chain to the worker's inbox, newest first, and wakes it where it sleeps. Any thread. */
 TEFF__INTERNAL void teff__worker_post_chain(teff__worker *worker, teff__link *newest,
@@ -219,13 +250,13 @@ static inline void teff__worker_ready(teff__worker *worker, teff__waiter *waiter
 }
 
 /*
- * True when called from the worker's own thread or, where a program simulates it, from one of its
+ * True when called from the worker's own thread or, where that is the program's, from one of its
  * items.
  */
 static inline bool teff__worker_here(const teff__worker *worker)
 {
     return teff__atomic_u64_load_relaxed(&worker->thread) == teff__thread_self() &&
-           (worker->running || !worker->clock->simulated);
+           (worker->running || !worker->guest);
 }
 
 #endif
