@@ -167,8 +167,8 @@ def check_calls(tree):
 
 
 def sources(tree):
-    yield from tree.files(("include", "packaging") + LIBRARY + AROUND,
-                          {".c", ".h", ".cpp", ".S", ".py", ".sh", ".build", ".in", ".pml"})
+    yield from tree.files(("include", "packaging", "docs") + LIBRARY + AROUND,
+                          {".c", ".h", ".cpp", ".S", ".py", ".sh", ".build", ".in", ".css", ".pml"})
     for name in ("run", "meson.build", ".ci/run"):
         if (tree.root / name).exists():
             yield name
