@@ -240,8 +240,8 @@ def way_meson(place):
     (place.user / "subprojects").mkdir()
     (place.user / "subprojects" / "teff").symlink_to(place.source.resolve())
     build = place.user / "meson"
-    run(tool("meson"), "setup", build, place.user, "--force-fallback-for=teff", f"-Dteff:allocator={place.allocator}",
-        env={**os.environ, "CC": tool("gcc")})
+    run(tool("meson"), "setup", build, place.user, "--buildtype=plain", "--force-fallback-for=teff",
+        f"-Dteff:allocator={place.allocator}", env={**os.environ, "CC": tool("gcc")})
     problems = list(command_problems(build))
     targets = json.loads(run(tool("meson"), "introspect", "--targets", build))
     extra = sorted(target["name"] for target in targets
