@@ -26,6 +26,7 @@
 
 #include <stddef.h>
 
+/* A buffer, known by its pointer; NULL is the empty one. */
 typedef struct teff_bytes teff_bytes;
 
 /*

@@ -34,17 +34,17 @@
 #include <stdint.h>
 
 typedef struct teff_interface teff_interface; /* teff/interface.h */
-typedef struct teff_method teff_method;
-typedef struct teff_cancel teff_cancel; /* teff/cancel.h */
+typedef struct teff_method teff_method;       /* teff/interface.h */
+typedef struct teff_cancel teff_cancel;       /* teff/cancel.h */
 
 /* Names something that ends later; a plain value. {0} names nothing. */
 typedef struct teff_future {
-    uint64_t id;
+    uint64_t id; /* its caller's own; means nothing to another */
 } teff_future;
 
 /* What became of a caller's last call. */
 typedef struct teff_outcome {
-    int code;
+    int code;          /* what the call returned */
     bool may_have_run; /* false: it certainly did not run, so that it can be tried again safely */
 
     /* The one that failed: the callee's, or one whose failure it passed on. NULL: none is known. */
@@ -54,7 +54,7 @@ typedef struct teff_outcome {
 
 /* Zero in a member means its default. Set struct_size to sizeof(teff_call_options). */
 typedef struct teff_call_options {
-    size_t struct_size;
+    size_t struct_size;  /* sizeof(teff_call_options) */
     int64_t timeout_ns;  /* from now; 0: the row's or the silo's */
     teff_cancel *cancel; /* ends the call early; borrowed until the call has been made */
 
@@ -78,7 +78,12 @@ TEFF_EXPORT teff_caller *teff_with(teff_caller *caller, const teff_call_options 
 
 /*
  * Another timeout for the next call; what else teff_with asked for stays:
- * teff_within(teff_with(turn, &detached), t). 0 or negative: the call answers TEFF_EINVAL.
+ * teff_within(teff_with(turn, &detached), t). Returns `caller`.
+ *
+ * Ownership: borrows nothing.
+ * Threads:   the caller's.
+ * Suspends:  no.
+ * Errors:    of its own none: the call answers TEFF_EINVAL when `timeout_ns` is 0 or negative.
  */
 TEFF_EXPORT teff_caller *teff_within(teff_caller *caller, int64_t timeout_ns);
 

@@ -16,6 +16,7 @@
 #ifndef TEFF_CALLER_H
 #define TEFF_CALLER_H
 
+/* Known by its pointer; each kind as above. */
 typedef struct teff_caller teff_caller, teff_turn, teff_task, teff_client;
 
 #endif

@@ -17,6 +17,7 @@
 #include "teff/export.h"
 #include "teff/silo.h"
 
+/* A source, known by its pointer. */
 typedef struct teff_cancel teff_cancel;
 
 /*

@@ -35,7 +35,7 @@ enum { TEFF_VALUE_MAX = 1024 };
 
 /* No argument, or no result: pass NULL. */
 typedef struct teff_none {
-    unsigned char unused;
+    unsigned char unused; /* C has no empty struct */
 } teff_none;
 
 /*
@@ -49,8 +49,9 @@ enum {
 };
 
 /*
- * The first `n` members of the argument (the result) are pointers to teff_bytes; `n` at most 15,
- * and they lie within the value. See teff/bytes.h for who owns what.
+ * The first `n` members of the argument (TEFF_ARG_BYTES) or of the result (TEFF_RET_BYTES) are
+ * pointers to teff_bytes; `n` at most 15, and they lie within the value. See teff/bytes.h for who
+ * owns what.
  */
 #define TEFF_ARG_BYTES(n) ((uint64_t)(n) << 8)
 #define TEFF_RET_BYTES(n) ((uint64_t)(n) << 12)
@@ -58,17 +59,18 @@ enum {
 /* The timeout of calls that name none themselves, in milliseconds, up to 2^32 - 1. */
 #define TEFF_TIMEOUT_MS(n) ((uint64_t)(n) << 32)
 
+/* One row of an interface, as data; TEFF_INTERFACE_DEFINE makes them. */
 struct teff_method {
-    const char *name;
-    uint32_t arg_size, ret_size;
-    uint64_t options;
+    const char *name;            /* the row's, for logs and outcomes; borrowed */
+    uint32_t arg_size, ret_size; /* bytes of the argument, and of the result */
+    uint64_t options;            /* TEFF_READ_ONLY, … and the macros above */
 };
 
 /* An interface is known by its name's text; two of one name must have the same rows. */
 struct teff_interface {
-    teff_name name;
-    const teff_method *methods;
-    uint32_t count;
+    teff_name name;             /* 1 to 255 bytes */
+    const teff_method *methods; /* in the order of the rows; borrowed */
+    uint32_t count;             /* of the rows */
 };
 
 /*
@@ -79,8 +81,8 @@ typedef int teff_handler(teff_turn *turn, void *self, const void *arg, void *ret
 
 /* Handlers for all rows of an interface, in their order. */
 typedef struct teff_handlers {
-    const teff_interface *of;
-    teff_handler *const *table;
+    const teff_interface *of;   /* borrowed */
+    teff_handler *const *table; /* one for each row of `of`; borrowed */
 } teff_handlers;
 
 /*

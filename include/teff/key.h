@@ -15,8 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The longest text that is a key itself, in bytes. */
 enum { TEFF_KEY_TEXT_MAX = 46 };
 
+/* The kinds of keys, and what they hold. */
 enum {
     TEFF_KEY_U64 = 1,  /* size 8:       the number, its lowest byte first */
     TEFF_KEY_U128 = 2, /* size 16:      the number, its lowest byte first */
@@ -25,16 +27,18 @@ enum {
 
 /* One made by hand is as above, and zero behind its `size` bytes; else calls are TEFF_EINVAL. */
 typedef struct teff_key {
-    uint8_t kind, size;
-    char bytes[TEFF_KEY_TEXT_MAX];
+    uint8_t kind, size;            /* TEFF_KEY_U64, …; and how many of the bytes count */
+    char bytes[TEFF_KEY_TEXT_MAX]; /* as the kind says, then zeroes */
 } teff_key;
 
-/* Threads: any. */
+/* The key of a number of 64 bits. Threads: any. */
 TEFF_EXPORT teff_key teff_key_u64(uint64_t key);
 
 /*
- * The number that teff_key_u64 was given. TEFF_EINVAL: the key is of another kind; *ret is then
- * untouched.
+ * The number that teff_key_u64 was given.
+ *
+ * Threads: any.
+ * Errors:  TEFF_EINVAL: the key is of another kind; *ret is then untouched.
  */
 TEFF_EXPORT int teff_key_get_u64(const teff_key *key, uint64_t *ret);
 

@@ -18,13 +18,14 @@
 
 /* A name, meant as text: two with equal characters are the same name wherever they stand. */
 typedef struct teff_name {
-    const char *text;
+    const char *text; /* ends with NUL; borrowed for as long as the name is used */
 } teff_name;
 
+/* The grain of that type, and of that key. */
 typedef struct teff_ref {
     const teff_name *type; /* borrowed for as long as the reference is used */
     uint64_t route;        /* the runtime's hint; 0 in a reference made by hand */
-    teff_key key;
+    teff_key key;          /* which grain of the type */
 } teff_ref;
 
 TEFF__ASSERT(sizeof(teff_ref) == 64, "a reference has 64 bytes");

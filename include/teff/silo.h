@@ -27,27 +27,28 @@
 
 struct uv_loop_s;
 
+/* A silo, known by its pointer. */
 typedef struct teff_silo teff_silo;
 
 /* Zero in a member means its default. Set struct_size to sizeof(teff_silo_options). */
 typedef struct teff_silo_options {
-    size_t struct_size;
+    size_t struct_size; /* sizeof(teff_silo_options) */
     /* at most 64; 0: one for each usable core, or 1 if simulated or on a loop */
     uint32_t workers;
     struct uv_loop_s *loop; /* NULL: on threads; else borrowed until stopped */
     size_t stack_bytes;     /* of a turn or task; 0: 64 KiB */
 
     /*
-     * Run on each worker, first and last. `worker_start` may give a context for
-     * teff_turn_worker_context; non-zero makes teff_silo_start fail with it. `user` is handed to
-     * both and borrowed until stopped.
+     * On each worker `worker_start` runs first and `worker_stop` last. The former may give a
+     * context for teff_turn_worker_context; non-zero makes teff_silo_start fail with it. `user` is
+     * handed to both and borrowed until stopped.
      */
     int (*worker_start)(void *user, uint32_t worker, void **ret_context);
     void (*worker_stop)(void *user, void *context);
     void *user;
 
-    bool simulated;
-    uint64_t seed; /* of all chance in the silo; 0: from the kernel */
+    bool simulated; /* runs inside calls only; see the top of this file */
+    uint64_t seed;  /* of all chance in the silo; 0: from the kernel */
 
     int64_t response_timeout_ns; /* of calls that name none; 0: 30 s (as Orleans) */
     int64_t stop_timeout_ns;     /* how long stop lets running requests end; 0: 10 s */

@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+/* In place of a worker's number: the silo chooses. */
 enum { TEFF_WORKER_ANY = -1 };
 
 /*

@@ -16,19 +16,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* My grain's key. Ownership: borrows it until the turn ends. */
+/* My grain's key. Ownership: borrows it until the turn ends. Threads: the turn's. */
 TEFF_EXPORT const teff_key *teff_turn_key(const teff_turn *turn);
 
 /*
  * A reference to my own grain; `hello_self(turn)` gives it typed. A grain that awaits a call to
- * itself waits for its own turn to end; send instead.
+ * itself waits for its own turn to end; send instead. Threads: the turn's.
  */
 TEFF_EXPORT teff_ref teff_turn_self(const teff_turn *turn);
 
-/* What was given to teff_silo_register with my type. */
+/*
+ * What was given to teff_silo_register with my type.
+ *
+ * Ownership: whose it was; borrowed by the silo until stopped.
+ * Threads:   the turn's; what is behind it, all workers' at once.
+ */
 TEFF_EXPORT void *teff_turn_context(const teff_turn *turn);
 
-/* What worker_start (teff_silo_options) gave on the worker that runs this turn, or NULL. */
+/*
+ * What worker_start (teff_silo_options) gave on the worker that runs this turn, or NULL.
+ *
+ * Ownership: that of worker_start, until worker_stop.
+ * Threads:   the turn's; no other worker gets it.
+ */
 TEFF_EXPORT void *teff_turn_worker_context(const teff_turn *turn);
 
 /*
@@ -36,6 +46,7 @@ TEFF_EXPORT void *teff_turn_worker_context(const teff_turn *turn);
  * `size` is 0.
  *
  * Ownership: borrowed until the turn ends.
+ * Threads:   the turn's.
  */
 TEFF_EXPORT void *teff_turn_alloc(teff_turn *turn, size_t size);
 
@@ -46,6 +57,7 @@ TEFF_EXPORT void *teff_turn_alloc(teff_turn *turn, size_t size);
  *     return teff_turn_fail(turn, ROOM_FULL, "%u members", count);
  *
  * Ownership: copies the text.
+ * Threads:   the turn's.
  * Errors:    a `code` of 0 or less is not the grain's to give: TEFF_EINVAL is returned.
  */
 TEFF_EXPORT int teff_turn_fail(teff_turn *turn, int code, const char *format, ...)
@@ -54,12 +66,15 @@ TEFF_EXPORT int teff_turn_fail(teff_turn *turn, int code, const char *format, ..
 /*
  * Hands the failure of my last call on to my own caller, with its text and its origin; `code` is
  * what that call returned, and is returned. 0 is handed through.
+ *
+ * Threads: the turn's.
+ * Errors:  `code`; TEFF_EINVALIDSTATE: not a turn of a grain.
  */
 TEFF_EXPORT int teff_turn_pass(teff_turn *turn, int code);
 
 /*
  * When my caller stops waiting, in nanoseconds of the silo's monotonic clock (CLOCK_MONOTONIC, but
- * for a simulated silo); INT64_MAX: it does not wait.
+ * for a simulated silo); INT64_MAX: it does not wait. Threads: the turn's.
  */
 TEFF_EXPORT int64_t teff_turn_deadline_ns(const teff_turn *turn);
 
@@ -67,7 +82,8 @@ TEFF_EXPORT int64_t teff_turn_deadline_ns(const teff_turn *turn);
  * Asks for my activation to be deactivated as soon as no turn of it runs any more. Mail that waits
  * by then is served by the next activation, in its order. Asking twice is asking once.
  *
- * Errors: TEFF_EINVALIDSTATE: not a turn of a grain.
+ * Threads: the turn's.
+ * Errors:  TEFF_EINVALIDSTATE: not a turn of a grain.
  */
 TEFF_EXPORT int teff_turn_deactivate(teff_turn *turn);
 

@@ -167,7 +167,8 @@ def check_calls(tree):
 
 
 def sources(tree):
-    yield from tree.files(("include",) + LIBRARY + AROUND, {".c", ".h", ".S", ".py", ".sh", ".build", ".pml"})
+    yield from tree.files(("include", "packaging", "docs") + LIBRARY + AROUND,
+                          {".c", ".h", ".cpp", ".S", ".py", ".sh", ".build", ".in", ".css", ".pml"})
     for name in ("run", "meson.build", ".ci/run"):
         if (tree.root / name).exists():
             yield name
@@ -199,7 +200,7 @@ def check_sources(tree):
             for word in re.findall(r"'([^'\n]+)'", build.read_text(encoding="utf-8")):
                 paths.add(os.path.normpath(build.parent / word))
                 stems.add((build.parent, word))
-    for name in tree.files(("include",) + LIBRARY + ("tests", "benchmarks", "examples"), {".c", ".S", ".h"}):
+    for name in tree.files(("include",) + LIBRARY + ("tests", "benchmarks", "examples"), {".c", ".cpp", ".S", ".h"}):
         path = tree.root / name
         if path.suffix == ".h" and not name.startswith("include/"):
             continue
@@ -219,7 +220,7 @@ def check_format(tree):
             return []
         laid_out = output_of([program, "--style=file", str(tree.root / name)])
         return [] if laid_out == tree.text(name) else [f"{name}: ./run format would change it"]
-    return each(one, list(tree.files(("include",) + LIBRARY + AROUND, {".c", ".h"})))
+    return each(one, list(tree.files(("include",) + LIBRARY + AROUND, {".c", ".h", ".cpp"})))
 
 
 # --- Headers and programs of users --------------------------------------------------------------
