@@ -109,6 +109,19 @@ static int send_each(teff_turn *turn, struct calls_driver *self)
     return r;
 }
 
+/*
+ * To another worker: the last echo of 100 answers when it has run what it was sent, so that no more
+ * than a few hundred messages are under way, as in the chain beside it.
+ */
+static int send_and_ask(teff_turn *turn, struct calls_driver *self)
+{
+    struct calls_ret ret;
+    int r = send_each(turn, self);
+    if (r == 0)
+        r = calls_echo_add(turn, &self->echoes[CALLS_GRAINS - 1], NULL, &ret);
+    return r != 0 || ret.turns == self->turns[CALLS_GRAINS - 1] ? r : LOST;
+}
+
 /* On this worker: lets them run. */
 static int send_and_yield(teff_turn *turn, struct calls_driver *self)
 {
@@ -141,7 +154,7 @@ static int await_buffer(teff_turn *turn, struct calls_driver *self)
 
 static int (*const rounds[])(teff_turn *turn, struct calls_driver *self) = {
     [CALLS_AWAITED] = await_each,  [CALLS_START_CLAIM] = start_and_claim,
-    [CALLS_SEND] = send_and_yield, [CALLS_SEND_CROSS] = send_each,
+    [CALLS_SEND] = send_and_yield, [CALLS_SEND_CROSS] = send_and_ask,
     [CALLS_VALUE] = await_value,   [CALLS_BYTES] = await_buffer,
 };
 
@@ -167,8 +180,6 @@ static int run_for(teff_turn *turn, struct calls_driver *self, int32_t form, int
     do {
         for (int i = 0; r == 0 && i < ROUNDS_PER_LOOK; i++, done += CALLS_GRAINS)
             r = rounds[form](turn, self);
-        if (r == 0 && form == CALLS_SEND_CROSS)
-            r = flush(turn, self);
         now_ns = machine_now_ns();
     } while (r == 0 && now_ns - start_ns < duration_ns);
     if (r == 0)

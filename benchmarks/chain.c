@@ -11,7 +11,7 @@
 
 enum {
     WARM_UP_PART = 5,   /* of the duration */
-    MESSAGES = 4096,    /* under way at most */
+    MESSAGES = 96,      /* under way at most */
     CHAIN = 32,         /* pushed at once, as the runtime's workers do */
     SENDS_PER_LOOK = 64 /* between two looks at the clock */
 };

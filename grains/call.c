@@ -5,7 +5,6 @@
  * The plain awaited call of a turn or task is the path that everything else is measured by: take a
  * message and a callback, fill them in, put the request into the grain's mailbox, suspend; and when
  * the answer has settled the callback, copy the result out of the same message and give it back.
- * Calls with options, with buffers, and those of clients go through grains/request.h.
  */
 #include "grains/call.h"
 
@@ -28,17 +27,6 @@ int teff__call_take_slow(teff_caller *caller, teff__postbox *postbox, const teff
     return code;
 }
 
-/* A plain call could not be sent: nothing of it is left. */
-static int unsent(teff__catalog *catalog, teff_caller *caller, const teff_ref *to,
-                  const teff_method *method, int code, teff__message *message)
-{
-    (void)teff__stripe_settle(
-        teff__registry_stripe(&catalog->exchange->registry, message->correlation),
-        message->correlation);
-    teff__postbox_drop(&catalog->postbox, message);
-    return teff__caller_fail(caller, code, false, method, teff__dispatch_text(to, code));
-}
-
 /* The call has been sent: suspends until it is settled, and takes the answer. */
 TEFF__HOT_INLINE int await_answer(teff__catalog *catalog, teff_caller *caller, teff_ref *to,
                                   const teff_method *method, teff__await *await, void *ret)
@@ -53,41 +41,27 @@ TEFF__HOT_INLINE int await_answer(teff__catalog *catalog, teff_caller *caller, t
     return teff__call_take_answer(caller, &catalog->postbox, method, answer, ret);
 }
 
-static int call_plain(teff_caller *caller, teff_ref *to, const teff_interface *of, uint32_t number,
-                      const void *argument, void *ret)
+TEFF__HOT_INLINE int call_plain(teff_caller *caller, teff_ref *to, const teff_interface *of,
+                                uint32_t number, const void *argument, void *ret, bool bytes)
 {
     teff__catalog *catalog = caller->home;
     const teff_method *method = &of->methods[number];
-    uint32_t flags;
-    const int64_t deadline_ns = teff__caller_deadline_plain(caller, catalog->worker.now_ns,
-                                                            &catalog->grains->defaults, &flags);
-    if (TEFF__UNLIKELY(catalog->gate_closed))
-        return teff__caller_fail(caller, TEFF_EUNAVAILABLE, false, method, NULL);
-
-    teff__callback *callback;
-    teff__message *message;
+    teff__await await;
+    uint64_t id = 0;
     int r = teff__worker_reserve(&catalog->worker);
     if (TEFF__UNLIKELY(r != 0))
         return teff__caller_fail(caller, r, false, method, NULL);
-    message = teff__postbox_take(&catalog->postbox, of, number);
-    if (TEFF__UNLIKELY(message == NULL))
-        return teff__caller_fail(caller, teff__postbox_refusal(method), false, method, NULL);
-    r = teff__catalog_take_callback(catalog, &callback);
-    if (TEFF__UNLIKELY(r != 0)) {
-        teff__postbox_drop(&catalog->postbox, message);
-        return teff__caller_fail(caller, r, false, method, NULL);
-    }
-    teff__await await;
-    message->correlation = teff__stripe_open(catalog->stripe, callback, &await, deadline_ns, flags);
-    message->deadline_ns = deadline_ns;
-    teff__call_put_argument(message, method, argument);
-    r = teff__catalog_send(catalog, to, message);
-    if (TEFF__UNLIKELY(r != 0))
-        return unsent(catalog, caller, to, method, r, message);
-    return await_answer(catalog, caller, to, method, &await, ret);
+    r = teff__request_plain(caller, to, of, number, argument, &await, false, bytes, &id);
+    return TEFF__LIKELY(r == 0) ? await_answer(catalog, caller, to, method, &await, ret) : r;
 }
 
-/* A turn's or task's call with options or buffers. */
+static int call_with_bytes(teff_caller *caller, teff_ref *to, const teff_interface *of,
+                           uint32_t number, const void *argument, void *ret)
+{
+    return call_plain(caller, to, of, number, argument, ret, true);
+}
+
+/* A turn's or task's call with options. */
 static int call_from_worker(teff__request *request, void *ret)
 {
     teff__catalog *catalog = request->caller->home;
@@ -131,7 +105,9 @@ int teff_call(teff_caller *caller, teff_ref *to, const teff_interface *of, uint3
         return teff__call_refused(caller, r);
     const teff_method *method = &of->methods[number];
     if (TEFF__LIKELY(!teff__caller_outside(caller) && teff__caller_plain(caller, method)))
-        return call_plain(caller, to, of, number, argument, ret);
+        return call_plain(caller, to, of, number, argument, ret, false);
+    if (!teff__caller_outside(caller) && teff__caller_plain_bytes(caller, method))
+        return call_with_bytes(caller, to, of, number, argument, ret);
     if (method->options & TEFF_ONE_WAY)
         return teff_call_send(caller, to, of, number, argument);
     teff__request request = {

@@ -12,6 +12,20 @@
 
 #include "teff/status.h"
 
+static teff_future start_plain(teff_caller *caller, teff_ref *to, const teff_interface *of,
+                               uint32_t number, const void *argument)
+{
+    teff__catalog *catalog = caller->home;
+    const teff_method *method = &of->methods[number];
+    uint64_t id = 0;
+    const int r = teff__request_plain(caller, to, of, number, argument, NULL, true, false, &id);
+    if (TEFF__UNLIKELY(r != 0))
+        return (teff_future){ teff__future_of_status(r) };
+    teff__future_add(&catalog->exchange->registry, caller, id, method);
+    (void)teff__caller_succeed(caller, method);
+    return (teff_future){ id };
+}
+
 teff_future teff_call_start(teff_caller *caller, teff_ref *to, const teff_interface *of,
                             uint32_t number, const void *argument)
 {
@@ -21,6 +35,8 @@ teff_future teff_call_start(teff_caller *caller, teff_ref *to, const teff_interf
     if (r != 0)
         return (teff_future){ teff__future_of_status(teff__call_refused(caller, r)) };
     const teff_method *method = &of->methods[number];
+    if (TEFF__LIKELY(!teff__caller_outside(caller) && teff__caller_plain(caller, method)))
+        return start_plain(caller, to, of, number, argument);
     if (caller->kind == TEFF__CALLER_OBSERVER) {
         r = teff__caller_fail(caller, TEFF_EWOULDBLOCK, false, method, NULL);
         return (teff_future){ teff__future_of_status(r) };
@@ -84,14 +100,13 @@ static int suspend(teff__catalog *catalog, const teff_caller *caller, const teff
     return 0;
 }
 
-/* The first future that is settled, or that is not; `count`: none. All are the caller's. */
+/* The first future that is settled; `count`: none. All are the caller's. */
 static size_t first(const teff__registry *registry, const teff_caller *caller,
-                    const teff_future *futures, size_t count, bool settled)
+                    const teff_future *futures, size_t count)
 {
     teff__callback *callback;
     size_t i = 0;
-    while (i < count &&
-           (find(registry, caller, futures[i], &callback), is_settled(callback) != settled))
+    while (i < count && (find(registry, caller, futures[i], &callback), !is_settled(callback)))
         i++;
     return i;
 }
@@ -100,35 +115,49 @@ static void block(teff__client *client, const teff_future *futures, size_t count
 {
     const teff__registry *registry = &client->exchange->registry;
     if (!all) {
-        while (first(registry, &client->caller, futures, count, true) == count)
+        while (first(registry, &client->caller, futures, count) == count)
             teff__client_wait_step(client);
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        if (first(registry, &client->caller, &futures[i], 1, true) == 1)
+        if (first(registry, &client->caller, &futures[i], 1) == 1)
             teff__client_wait(client, futures[i].id);
     }
+}
+
+/*
+ * Which future decides whether to wait, all being the caller's: the first that is settled, or, for
+ * all, the first that is open; `count`: none. TEFF_EINVAL: one is not the caller's.
+ */
+static int look(const teff__registry *registry, const teff_caller *caller,
+                const teff_future *futures, size_t count, bool all, size_t *ret)
+{
+    size_t found = count;
+    for (size_t i = 0; i < count; i++) {
+        teff__callback *callback;
+        if (TEFF__UNLIKELY(find(registry, caller, futures[i], &callback) != 0))
+            return TEFF_EINVAL;
+        if (found == count && is_settled(callback) != all)
+            found = i;
+    }
+    *ret = found;
+    return 0;
 }
 
 /* Waits until all are settled, or any. */
 static int await(teff_caller *caller, const teff_future *futures, size_t count, bool all)
 {
+    size_t decides = 0;
     if (caller == NULL || (futures == NULL && count != 0))
         return TEFF_EINVAL;
     int r = teff__caller_check(caller);
     if (r != 0)
         return r;
-    const teff__registry *registry = &teff__caller_exchange(caller)->registry;
-    for (size_t i = 0; i < count; i++) {
-        teff__callback *callback;
-        if (find(registry, caller, futures[i], &callback) != 0)
-            return TEFF_EINVAL;
-    }
     if (teff__caller_outside(caller))
         teff__client_take(caller->home); /* it may be there, where the client may not wait */
-    if (all ? first(registry, caller, futures, count, false) == count
-            : first(registry, caller, futures, count, true) < count)
-        return 0;
+    r = look(&teff__caller_exchange(caller)->registry, caller, futures, count, all, &decides);
+    if (r != 0 || (decides == count) == all)
+        return r;
     r = teff__caller_may_wait(caller);
     if (r != 0)
         return r;
@@ -149,7 +178,7 @@ int teff_await_any(teff_caller *caller, const teff_future *futures, size_t count
         return TEFF_EINVAL;
     const int r = await(caller, futures, count, false);
     if (r == 0)
-        *ret_index = first(&teff__caller_exchange(caller)->registry, caller, futures, count, true);
+        *ret_index = first(&teff__caller_exchange(caller)->registry, caller, futures, count);
     return r;
 }
 
@@ -159,10 +188,12 @@ int teff__future_claim(teff_caller *caller, teff_future future, const teff_metho
                        int *ret_code, teff__message **ret_answer)
 {
     const teff__registry *registry = &teff__caller_exchange(caller)->registry;
-    if (teff__future_find(registry, caller, future.id) == NULL ||
-        teff__registry_linked(registry, teff__callback_link(future.id))->method != method)
+    const teff__callback *callback = teff__future_find(registry, caller, future.id);
+    if (callback == NULL ||
+        teff__stripe_detail(teff__registry_stripe(registry, future.id), future.id)->method !=
+            method)
         return TEFF_EINVAL;
-    const int r = await(caller, &future, 1, true);
+    const int r = is_settled(callback) ? 0 : await(caller, &future, 1, true);
     if (r == 0)
         *ret_code = teff__future_take(registry, caller, future.id, ret_answer);
     return r;

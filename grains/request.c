@@ -21,13 +21,6 @@ static int failed(const teff__request *request, int code, const char *text)
                              text);
 }
 
-/* The buffers that a row declares must lie in its values; only tables made by hand can be wrong. */
-static bool bytes_fit(const teff_method *method)
-{
-    return teff__method_argument_bytes(method) * sizeof(void *) <= method->arg_size &&
-           teff__method_result_bytes(method) * sizeof(void *) <= method->ret_size;
-}
-
 /* Uses up what the caller asked for with teff_with. */
 static int take_terms(const teff__request *request, terms *ret)
 {
@@ -50,7 +43,7 @@ static int take_terms(const teff__request *request, terms *ret)
             return TEFF_ECANCELED;
         ret->flags |= TEFF__CALLBACK_CANCEL;
     }
-    return bytes_fit(method) ? 0 : TEFF_EINVAL;
+    return teff__request_bytes_fit(method) ? 0 : TEFF_EINVAL;
 }
 
 /* The message, complete but for correlation and address. */
@@ -224,6 +217,14 @@ int teff__request_send(teff__request *request)
     r = teff__caller_outside(caller) ? send_from_client(caller->home, request->to, message)
                                      : teff__catalog_send(caller->home, request->to, message);
     return r != 0 ? unsent(request, &asked, message, r) : 0;
+}
+
+int teff__request_unsent(teff_caller *caller, const teff_ref *to, const teff_method *method,
+                         int code, teff__message *message)
+{
+    (void)close_callback(caller, message->correlation);
+    teff__postbox_drop(teff__caller_postbox(caller), message);
+    return teff__caller_fail(caller, code, false, method, teff__dispatch_text(to, code));
 }
 
 int teff__request_future(teff_caller *caller, uint64_t *ret_id, bool *ret_sendable)

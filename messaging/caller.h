@@ -105,12 +105,19 @@ TEFF__INTERNAL int teff__caller_deadline(teff_caller *caller, const teff_method 
 
 /*
  * Whether the caller's next call to `method` is a plain one: nothing was asked for with teff_with,
- * and the row has neither buffers nor a timeout, nor is it one way.
+ * and the row has neither a timeout nor buffers, nor is it one way.
  */
 static inline bool teff__caller_plain(const teff_caller *caller, const teff_method *method)
 {
     return caller->next == 0 &&
            (method->options & ~(uint64_t)(TEFF_READ_ONLY | TEFF_INTERLEAVE)) == 0;
+}
+
+/* The same, but for buffers. */
+static inline bool teff__caller_plain_bytes(const teff_caller *caller, const teff_method *method)
+{
+    return caller->next == 0 && (method->options & ~(TEFF_READ_ONLY | TEFF_INTERLEAVE |
+                                                     TEFF_ARG_BYTES(15) | TEFF_RET_BYTES(15))) == 0;
 }
 
 /* The deadline of a plain call. *ret_flags says whether it is the silo's default. */
