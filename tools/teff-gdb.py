@@ -8,6 +8,7 @@ an unwinder has led it from the selected thread to the fiber's saved registers.
 
 Fields, types and constants are found by name in the debug information. What is not there is said, with what to do.
 """
+import bisect
 import contextlib
 import re
 import time
@@ -40,7 +41,7 @@ def constant(name):
         symbol = find(name)
         if symbol is not None:
             return int(symbol.value())
-    raise LookupError(name)
+    raise gdb.GdbError(f"there is no constant {name}: {NO_SYMBOLS}")
 
 
 def container(node, type_name, member):
@@ -203,15 +204,14 @@ def page_bytes():
 def pool_fibers(pool):
     """All fibers that a pool has made; see fiber_at in runtime/fiber.c, whose arithmetic this is."""
     slots, step, colours = constant("SLAB_SLOTS"), constant("COLOUR_STEP"), constant("COLOUR_BYTES")
-    fiber, page = lookup("teff__fiber"), page_bytes()
-    room = int(pool["room"])
+    fiber, room = lookup("teff__fiber"), int(pool["room"])
+    slot = constant("TEFF__FIBER_GUARD_BYTES") + int(pool["stack_bytes"]) + page_bytes()
     for slab in chain(pool["slabs"]):
         for index in range(slots - room):
-            slot = constant("TEFF__FIBER_GUARD_BYTES") + int(pool["stack_bytes"]) + page
             address = int(slab) - index * slot - index * step % colours - fiber.sizeof
             at = gdb.Value(address).cast(fiber.pointer())
             if int(at["stack_low"]) + int(at["stack_bytes"]) != address:
-                raise LookupError("fibers are laid out in another way")
+                raise gdb.GdbError("fibers lie elsewhere: this script belongs to another version of libteff, take that one's")
             yield at
         room = 0
 
@@ -231,27 +231,20 @@ def open_waits(catalog):
 
 def suspended(catalog):
     """(fiber, what it does: "waits", "sleeps" or "ready", until when or None) of all on a worker that do not run."""
-    waiter = lookup("teff__waiter").pointer()
-    ready = [item.cast(waiter)["fiber"] for item in chain(catalog["worker"]["run_queue"]["head"])
-             if int(item.cast(waiter)["item"]["run"]) == 0]
-    pool = catalog["worker"]["fibers"]
-    waits = list(open_waits(catalog))
-    idle = {int(catalog["worker"]["current"])}
+    waiter, worker = lookup("teff__waiter").pointer(), catalog["worker"]
+    items = [item.cast(waiter) for item in chain(worker["run_queue"]["head"])]
+    runnable = {int(item["fiber"]) for item in items if int(item["item"]["run"]) == 0}
+    idle = {int(worker["current"])}
     for free in ("free", "trimmed"):
-        idle.update(int(fiber) for fiber in chain(pool[free]))
-    try:
-        fibers = [fiber for fiber in pool_fibers(pool) if int(fiber) not in idle]
-    except LookupError:
-        # Without the constants: those that wait for a call, sleep or could go on, but none that waits in another way.
-        heads = [gdb.Value(at).cast(waiter) for at, _, does in waits if does == "waits"]
-        heads += [container(at, "struct sleeper", "ring")["waiter"].address for at, _, does in waits if does == "sleeps"]
-        fibers = {int(fiber): fiber for fiber in ready + [head["fiber"] for head in heads]}.values()
-    for fiber in fibers:
-        own = [wait for wait in waits if int(fiber["stack_low"]) <= wait[0] < int(fiber)]
-        if any(int(fiber) == int(one) for one in ready):
-            own = [(0, None, "ready")]
-        _, until, does = min(own, key=lambda wait: wait[1], default=(0, None, "waits"))
-        yield fiber, does, until
+        idle.update(int(fiber) for fiber in chain(worker["fibers"][free]))
+    waits = sorted(open_waits(catalog))
+    for fiber in pool_fibers(worker["fibers"]):
+        if int(fiber) in runnable:
+            yield fiber, "ready", None
+        elif int(fiber) not in idle:
+            low, high = (bisect.bisect_left(waits, (int(address),)) for address in (fiber["stack_low"], fiber))
+            _, until, does = min(waits[low:high], key=lambda wait: wait[1], default=(0, None, "waits"))
+            yield fiber, does, until
 
 
 def numbered():
@@ -363,7 +356,7 @@ def call_text(frame):
 
 def turn_text(frame, turn):
     message, activation = variable(frame, "message"), turn["activation"]
-    row = frame.name()  # of a hook: activate, deactivate
+    row = "completion" if "complete" in frame.name() else frame.name()  # of a hook: activate, deactivate
     if is_a(message, "teff__message"):
         row = text(message["of"]["methods"][int(message["method"])]["name"])
     return f"turn of {text(activation['type']['def']['name']['text'])} {key_text(activation['record']['key'])}: {row}"
@@ -383,15 +376,18 @@ def runs_text(frames):
                 symbol = re.search("<(.*)>", str(task["run"])) if is_a(task, "teff__task") else None
                 runs = f"task {symbol.group(1) if symbol else users[-1].name() if users else '?'}"
                 break
+            if name == "run_as_task":
+                runs = "completion of a task"
+                break
             target = target or call_text(frame)
         except gdb.MemoryError:
             pass
-        if name.startswith("teff_") and not name.startswith("teff__") and not users:
-            inside = name
+        if re.match("teff_[^_]", name):
+            inside, users = name, []  # what is newer is the library's
         elif not name.startswith("teff_"):
             users.append(frame)
-    # The oldest is the handler; behind it TEFF_HANDLERS has put a function that casts.
-    if len(users) > 1 and "_turn_" in (users[-1].name() or ""):
+    # The oldest is the handler or completion; behind it the macros have put a function that casts.
+    if len(users) > 1 and re.search("_turn_|_thunk$", users[-1].name() or ""):
         users.pop()
     return runs, target or inside, users[-1] if users else None
 
@@ -423,6 +419,9 @@ its handlers, and what an optimised build waits for, are to be seen."""
 
 
 class Command(gdb.Command):
+    def __init__(self):
+        super().__init__(f"teff {type(self).__name__.lower()}", gdb.COMMAND_STACK, gdb.COMPLETE_EXPRESSION)
+
     def invoke(self, argument, from_tty):
         try:
             self.run(argument.strip())
@@ -432,9 +431,6 @@ class Command(gdb.Command):
 
 class Silos(Command):
     """Lists silos: state, workers, clients. `teff silos EXPRESSION` remembers the silo that it names, a teff_silo *."""
-
-    def __init__(self):
-        super().__init__("teff silos", gdb.COMMAND_STACK, gdb.COMPLETE_EXPRESSION)
 
     def run(self, argument):
         ready()
@@ -457,9 +453,6 @@ class Silos(Command):
 class Workers(Command):
     """Lists workers, of one silo or of all: thread, runnable items, activations, suspended turns and tasks, open calls."""
 
-    def __init__(self):
-        super().__init__("teff workers", gdb.COMMAND_STACK)
-
     def run(self, argument):
         threads = {int.from_bytes(thread.handle(), "little"): thread.num for thread in gdb.selected_inferior().threads()
                    if thread.is_valid()}
@@ -478,9 +471,6 @@ class Turns(Command):
     """Lists suspended turns and tasks, of one silo or worker or of all; `teff stack N` shows one. The numbers hold
 until the program goes on."""
 
-    def __init__(self):
-        super().__init__("teff turns", gdb.COMMAND_STACK)
-
     def run(self, argument):
         chosen = {name for name, _, _ in catalogs(argument)}
         found = numbered()
@@ -498,9 +488,6 @@ until the program goes on."""
 class Stack(Command):
     """Shows the stack of turn or task N of `teff turns`, newest frame first.
 `teff stack N FRAME COMMAND` runs a command of gdb in one of its frames: teff stack 1 2 info locals"""
-
-    def __init__(self):
-        super().__init__("teff stack", gdb.COMMAND_STACK)
 
     def run(self, argument):
         words = argument.split(None, 2)

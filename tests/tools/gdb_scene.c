@@ -6,7 +6,9 @@
  *
  *     task asking ─► clerk 7: ask ─► vault "north/12": open, sleeps
  *     task waiting: sleeps
- *     task impatient ─► vault 2^64 + 5: open, sleeps, under a timeout of 50 s
+ *     task impatient ─► vault 2^64 + 5: open, sleeps, under a timeout of 1000 s
+ *     task gathering ─► vaults 8 and 9: open, sleep; it awaits both
+ *     clerk 10: a completion ─► vault 10: open, sleeps
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +20,9 @@
 struct order {
     int number;
 };
-#define CLERK_METHODS(METHOD, SELF) METHOD(SELF, ask, struct order, struct order, 0)
+#define CLERK_METHODS(METHOD, SELF)                                                                \
+    METHOD(SELF, ask, struct order, struct order, 0)                                               \
+    METHOD(SELF, later, struct order, teff_none, 0)
 #define VAULT_METHODS(METHOD, SELF)                                                                \
     METHOD(SELF, look, struct order, struct order, 0)                                              \
     METHOD(SELF, open, struct order, struct order, 0)
@@ -44,6 +48,23 @@ static int clerk_on_ask(teff_turn *turn, struct clerk *self, const struct order 
         r = vault_open(turn, &vault, arg, ret); /* the clerk waits here */
     self->asked = 0;
     return teff_turn_pass(turn, r);
+}
+
+static void on_looked(teff_caller *caller, void *user, const teff_outcome *outcome,
+                      const struct order *ret)
+{
+    vault_ref vault = vault_at(10);
+    (void)user, (void)outcome;
+    if (caller != NULL)
+        (void)vault_open(teff_within(caller, HOUR), &vault, ret, NULL);
+}
+
+static int clerk_on_later(teff_turn *turn, struct clerk *self, const struct order *arg,
+                          teff_none *ret)
+{
+    vault_ref vault = vault_at(11);
+    (void)self, (void)ret;
+    return vault_look_then(turn, &vault, arg, on_looked, NULL);
 }
 
 static int vault_on_look(teff_turn *turn, struct vault *self, const struct order *arg,
@@ -77,7 +98,23 @@ static int waiting(teff_task *task, void *user)
 static int impatient(teff_task *task, void *user)
 {
     vault_ref vault = vault_of(&vault_grain.name, teff_key_u128(1, 5));
-    return vault_open(teff_within(task, INT64_C(50000000000)), &vault, user, NULL);
+    return vault_open(teff_within(task, INT64_C(1000000000000)), &vault, user, NULL);
+}
+
+static int gathering(teff_task *task, void *user)
+{
+    vault_ref vaults[] = { vault_at(8), vault_at(9) };
+    teff_future futures[2];
+    for (int i = 0; i < 2; i++)
+        futures[i] = vault_open_start(teff_within(task, HOUR), &vaults[i], user);
+    const int r = teff_await_all(task, futures, 2);
+    return r != 0 ? r : vault_open_claim(task, futures[0], NULL);
+}
+
+static int arranging(teff_task *task, void *user)
+{
+    clerk_ref clerk = clerk_at(10);
+    return clerk_later(task, &clerk, user, NULL);
 }
 
 /* The debugger stops at these two. */
@@ -103,7 +140,8 @@ static int visiting(teff_task *task, void *user)
 
 static int spawn(teff_silo *silo, teff_client *client, struct order *order, const char *how)
 {
-    int (*const tasks[])(teff_task *, void *) = { asking, waiting, impatient };
+    int (*const tasks[])(teff_task *, void *) = { asking, waiting, impatient, gathering,
+                                                  arranging };
     teff_future future;
     int r = 0, result;
     for (size_t i = 0; r == 0 && i < sizeof(tasks) / sizeof(tasks[0]); i++)
@@ -126,6 +164,7 @@ int main(int argc, char **argv)
         .workers = 2,
         .simulated = strcmp(how, "simulated") == 0,
         .seed = 1,
+        .response_timeout_ns = INT64_C(500000000000),
         .stop_timeout_ns = 1000000,
     };
     struct order order = { 31 };
