@@ -12,6 +12,7 @@ import bisect
 import contextlib
 import re
 import time
+import types
 
 import gdb
 import gdb.unwinder
@@ -106,7 +107,10 @@ def place_kept():
         yield
     finally:
         thread.switch()
-        gdb.execute(f"frame {level}", to_string=True)
+        frame = gdb.newest_frame()
+        for _ in range(level):
+            frame = frame.older()
+        frame.select()
 
 
 # --- Silos ------------------------------------------------------------------------------------------------------------
@@ -253,11 +257,6 @@ def numbered():
     return dict(enumerate(found, 1))
 
 
-class FrameId:
-    def __init__(self, sp, pc):
-        self.sp, self.pc = sp, pc
-
-
 class FiberUnwinder(gdb.unwinder.Unwinder):
     """While a fiber is looked at: makes its newest frame the caller of the selected thread's newest one."""
 
@@ -269,7 +268,8 @@ class FiberUnwinder(gdb.unwinder.Unwinder):
         if self.saved is None or int(pending.read_register(self.saved[1][0])) != self.top:
             return None
         # Below the fiber's stack, so that gdb sees its frames grow outwards.
-        info = pending.create_unwind_info(FrameId(gdb.Value(self.saved[1][1] - 4096), gdb.Value(self.saved[0][1])))
+        sp, pc = gdb.Value(self.saved[1][1] - 4096), gdb.Value(self.saved[0][1])
+        info = pending.create_unwind_info(types.SimpleNamespace(sp=sp, pc=pc))
         for name, value in self.saved:
             info.add_saved_register(name, gdb.Value(value).cast(pending.read_register(name).type))
         return info

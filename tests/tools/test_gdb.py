@@ -100,7 +100,8 @@ def check_core(program, folder):
     if core is None:
         print("left out: this system writes no core files here")
         return
-    said = gdb([program, str(core)], ["teff silos", "teff turns"])
+    said = gdb([program, str(core)], ["up", "echo --quiet\\n", "teff silos", "teff turns"])
+    expect("core: nothing is said of frames", r"^#\d", said.partition("--quiet")[2], wanted=False)
     expect("core: the silo", r"^silo 1  0x[0-9a-f]+  active, on threads, 2 workers, 1 clients$", said)
     check_turns("core", said)
     check_stacks("core", [program, str(core)], ["up"], r"^#1 ")
