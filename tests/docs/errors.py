@@ -12,7 +12,7 @@ from pathlib import Path
 def problems(header, page):
     table = re.search(r"#define TEFF_STATUS_MAP\(XX\)(.*?)\n/\* clang-format on", header, re.DOTALL)
     names = re.findall(r"\bXX\((TEFF_\w+),", table.group(1)) if table else []
-    rows = re.findall(r"^\| `(TEFF_(?:OK|E[A-Z]+))` \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| `(TEFF_(?:OK|E\w+))` \|", page, re.MULTILINE)
     if not names:
         yield "no TEFF_STATUS_MAP was found"
     yield from (f"{name} has {rows.count(name)} rows; one is wanted" for name in names if rows.count(name) != 1)
