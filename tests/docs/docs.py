@@ -136,7 +136,8 @@ def build_problems(program, compiler, target, arguments):
     """Compiles it as a user would: the public headers and the shared library."""
     library = Path(arguments.library).resolve()
     command = [shutil.which(compiler), *FLAGS, "-I", str(Path(arguments.include).resolve()), "-x", "c", "-", "-x", "none",
-               str(library), f"-Wl,-rpath,{library.parent}", "-o", str(target)]
+               str(library), f"-Wl,-rpath,{library.parent}", "-o", str(target),
+               *(["-luv"] if "#include <uv.h>" in program.source() else [])]
     done = subprocess.run(command, input=program.source(), capture_output=True, text=True, check=False, cwd=target.parent)
     return [done.stderr or f"exit {done.returncode}"] if done.returncode != 0 else []
 
