@@ -62,7 +62,8 @@ static void wait_step(teff__client *client, int64_t until_ns, bool gate)
     const int64_t due_ns = teff__client_due_ns(client);
     if (due_ns != INT64_MAX)
         teff__client_end_due(client, teff__clock_now_ns(&client->exchange->clock));
-    if (!teff__client_has_news(client))
+    /* Requests may have been taken by another wait, which could not serve them. */
+    if (client->requests.head == NULL && !teff__client_has_news(client))
         (void)wait_news(client, due_ns < until_ns ? due_ns : until_ns, gate);
     teff__client_take(client);
     (void)teff__client_serve(client);
