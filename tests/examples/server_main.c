@@ -108,6 +108,8 @@ static void on_byte(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
 {
     struct connection *c = stream->data;
     struct program *program = stream->loop->data;
+    if (size == 0)
+        return;                    /* libuv's way to say that there is nothing just now */
     on_read(stream, size, buffer); /* server.c's: it calls the counter, or ends the connection */
     if (size > 0) {
         if (c->holders != 2)
