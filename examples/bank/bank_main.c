@@ -74,6 +74,26 @@ static void balance(teff_client *client, const char *owner)
         result(client, r);
 }
 
+/*
+ * Three calls under way at once, so that a refund finds its account busy until after the customer's
+ * deadline. The teller's own deadline is the same: only a call that is detached outlives it.
+ */
+static void late_refund(teff_client *client, account_ref from, account_ref closed)
+{
+    const struct transfer order = { 8, from, closed, 2000 };
+    ledger_ref froms = { from.ref }, closeds = { closed.ref };
+    teller_ref teller = teller_at(1);
+
+    (void)ledger_audit_send(client, &closeds, &(struct duration){ SECOND * 8 / 10 });
+    (void)teff_sleep(client, SECOND / 10);
+    teff_future future = teller_transfer_start(teff_within(client, SECOND), &teller, &order);
+    (void)teff_sleep(client, SECOND * 3 / 10); /* the money is taken; the deposit waits */
+    (void)ledger_audit_send(client, &froms, &(struct duration){ 2 * SECOND });
+    printf("transfer %" PRIu64 " of 20.00: ", order.number);
+    result(client, teller_transfer_claim(client, future, NULL));
+    (void)teff_sleep(client, 2 * SECOND);
+}
+
 static void tell(teff_client *client)
 {
     static const teff_name elsewhere = { "account_elsewhere" };
@@ -100,13 +120,20 @@ static void tell(teff_client *client)
     (void)teff_sleep(client, SECOND / 10); /* for that to have begun */
     transfer(client, 6, alice, bob, 3000);
     settle(client);
+    printf("and if the request turned up after all? ");
+    result(client, account_deposit(client, &bob, &(struct posting){ 6, 3000 }, NULL));
 
     puts("\nto an account with a slow printer, so that none comes either, but the money does:");
     (void)ledger_printer(client, &carols, &(struct duration){ 2 * SECOND }, NULL);
     transfer(client, 7, alice, carol, 7000);
     settle(client);
 
-    puts("\nalice, who saw neither answer, asks for both once more:");
+    puts("\nto a closed one again, and this time alice does not wait for her refund:");
+    late_refund(client, alice, dave);
+    settle(client);
+    balance(client, "alice");
+
+    puts("\ntwo transfers ended in doubt; alice asks for them once more:");
     transfer(client, 6, alice, bob, 3000);
     transfer(client, 7, alice, carol, 7000);
 
