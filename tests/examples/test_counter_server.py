@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -79,7 +80,7 @@ class Server:
             out, err = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the server still runs after {seconds} s") from None
-        check(not err, "on stderr:", err.decode(errors="replace"))
+        check(not err, "on stderr:", err[:4000].decode(errors="replace"))
         check(not out, "on stdout:", out)
         equal(self.process.returncode, code, "exit code")
         self.has_ended = True
@@ -466,6 +467,40 @@ def case_stop_twice():
         server.signal(signal.SIGINT)
         seconds = server.ended(130)
         check(seconds < STOP_SECONDS - 0.5, f"took {seconds:.1f} s")
+
+
+def case_valgrind():
+    """Nothing is used after it was freed, and nothing is left at the end, whatever the connections did."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise Missing("valgrind")
+    wrapper = [valgrind, "--quiet", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all",
+               "--errors-for-leak-kinds=all"]
+    with Server(wrapper=wrapper) as server, server.connect() as witness:
+        clients = [server.connect() for _ in range(8)]
+        for number, client in enumerate(clients):
+            client.send(b"INCR a\nwhat\nRESET %d\n" % number * 200)
+        clients[0].vanish()
+        clients[1].hang_up()
+        clients[2].send(b"INCR half of a ")
+        clients[2].hang_up()
+        clients[3].send(b"x" * 10000)
+        clients[4].socket.close()
+        for client in clients[1:4]:
+            for number in range(600):
+                check(client.line() is not None, "no answer", number)
+            while client.line() is not None:
+                pass
+        equal(witness.ask(b"GET b"), b"VALUE 0")
+        for client in clients[6:]:
+            client.send(b"INCR a\n" * 1000)  # under way when the signal comes
+        clients[7].vanish()
+        server.signal()
+        while witness.line() is not None:
+            pass
+        server.ended()
+        for client in clients:
+            client.socket.close()
 
 
 # --- The command line ---------------------------------------------------------------------------
