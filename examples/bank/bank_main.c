@@ -84,10 +84,10 @@ static void late_refund(teff_client *client, account_ref from, account_ref close
     ledger_ref froms = { from.ref }, closeds = { closed.ref };
     teller_ref teller = teller_at(1);
 
-    (void)ledger_audit_send(client, &closeds, &(struct duration){ SECOND * 8 / 10 });
+    (void)ledger_audit_send(client, &closeds, &(struct duration){ SECOND * 6 / 10 });
     (void)teff_sleep(client, SECOND / 10);
     teff_future future = teller_transfer_start(teff_within(client, SECOND), &teller, &order);
-    (void)teff_sleep(client, SECOND * 3 / 10); /* the money is taken; the deposit waits */
+    (void)teff_sleep(client, SECOND * 2 / 10); /* the money is taken; the deposit waits */
     (void)ledger_audit_send(client, &froms, &(struct duration){ 2 * SECOND });
     printf("transfer %" PRIu64 " of 20.00: ", order.number);
     result(client, teller_transfer_claim(client, future, NULL));

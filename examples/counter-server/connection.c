@@ -40,8 +40,10 @@ static struct reply *reply_begin(struct connection *connection)
     return reply;
 }
 
-__attribute__((format(printf, 2, 3))) static void reply_end(struct reply *reply, const char *format,
-                                                            ...)
+static void reply_end(struct reply *reply, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void reply_end(struct reply *reply, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);

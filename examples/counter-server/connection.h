@@ -7,8 +7,8 @@
  *   open        lines are read, as long as fewer than PENDING_MAX of them wait for their answers;
  *               beyond that the sender waits, by TCP's own means
  *   ending      no more lines; what waits is still answered
- *   lingering   all is said, and we said so; the other side closes. To close first, with something
- *               of its unread, would make TCP throw away answers that are still on the way
+ *   lingering   all is said, and we said so; the other side closes, or the server stops. To close
+ *               first, with something unread, would make TCP throw away answers on the way
  *   closing     no more of it: calls still open are cancelled
  *
  * It is held by its socket and by each call for it that is open; the last of them frees it.
