@@ -259,7 +259,9 @@ def check_hello(tree):
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             yield f"{name}: differs from what documents show"
         for compiler in ("gcc", "clang"):
-            jobs.append((name, [tool(compiler), "-std=c11", *USER_FLAGS, "-I", str(tree.root.resolve() / "include"),
+            # Some include a header that stands beside them, and some libuv's, which needs what POSIX has.
+            jobs.append((name, [tool(compiler), "-std=c11", "-D_GNU_SOURCE", *USER_FLAGS,
+                                "-I", str(tree.root.resolve() / "include"), "-I", str(path.resolve().parent),
                                 "-c", "-o", os.devnull, "-x", "c", "-"], path.read_text(encoding="utf-8")))
     with tempfile.TemporaryDirectory() as elsewhere:
         def one(job):
