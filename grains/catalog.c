@@ -252,8 +252,8 @@ static void end(teff__worker *worker)
 
 const teff__worker_ops teff__catalog_ops = { deliver, sweep, flush, due_ns, begin, end };
 
-/* More messages than callbacks there cannot be, one-way ones aside. */
-enum { MESSAGES_MAX = 1 << 23 };
+/* For each callback that a worker may have, a request and perhaps a completion. */
+enum { MESSAGES_MAX = 2 * TEFF__STRIPES_WORKERS * TEFF__CALLBACKS_MAX };
 
 int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
                        const teff__worker_options *options)

@@ -10,10 +10,10 @@
 #include "teff/status.h"
 
 /*
- * As many messages as a stripe has callbacks, twice where they have completions: a client has no
- * more under way, one-way ones aside.
+ * For each callback that a stripe has, a request and perhaps a completion; and as many again that
+ * are one way, or whose calls have timed out. So the callbacks run out first, which is overload.
  */
-enum { CLIENT_MESSAGES_MAX = 2 * TEFF__CALLBACKS_MAX };
+enum { CLIENT_MESSAGES_MAX = 4 * TEFF__CALLBACKS_MAX };
 
 /* Between two walks over the deadlines; as of a worker's stripes. */
 #define SWEEP_PERIOD_NS INT64_C(1000000)
