@@ -49,10 +49,9 @@ teff_future teff_call_start(teff_caller *caller, teff_ref *to, const teff_interf
                               .one_way = (method->options & TEFF_ONE_WAY) != 0,
                               .flags = TEFF__CALLBACK_FUTURE };
     r = teff__request_send(&request);
-    if (r != 0 || request.one_way)
-        return (teff_future){ teff__future_of_status(r) };
-    (void)teff__caller_succeed(caller, method);
-    return (teff_future){ request.id };
+    if (r == 0)
+        (void)teff__caller_succeed(caller, method);
+    return (teff_future){ r != 0 || request.one_way ? teff__future_of_status(r) : request.id };
 }
 
 /* --- Waiting ------------------------------------------------------------------------------- */

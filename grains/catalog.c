@@ -254,8 +254,8 @@ static void end(teff__worker *worker)
 
 const teff__worker_ops teff__catalog_ops = { deliver, sweep, flush, due_ns, begin, end };
 
-/* More messages than callbacks there cannot be, one-way ones aside. */
-enum { MESSAGES_MAX = 1 << 23 };
+/* For each callback that a worker may have, a request and perhaps a completion. */
+enum { MESSAGES_MAX = 2 * TEFF__STRIPES_WORKERS * TEFF__CALLBACKS_MAX };
 
 int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
                        const teff__worker_options *options)
@@ -337,7 +337,9 @@ static void drop_futures(teff__catalog *catalog)
 void teff__catalog_drain(teff__catalog *catalog)
 {
     teff__memory *memory = catalog->exchange->memory;
+    memory->stacks_dropped |= catalog->suspended > 0;
     drop_queue(catalog, teff__inbox_take(&catalog->worker.inbox));
+    drop_answers(catalog); /* while the activations are there that may stand between them */
     teff__activation *activation;
     for (uint32_t slot = 0;
          (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;) {
@@ -347,7 +349,6 @@ void teff__catalog_drain(teff__catalog *catalog)
     teff__route *route;
     for (uint32_t slot = 0; (route = teff__slotmap_next(&catalog->routes.slots, &slot)) != NULL;)
         drop_queue(catalog, route->waiting.head);
-    drop_answers(catalog);
     drop_futures(catalog);
     teff__tasks_drop(catalog);
     teff__turns_drop(catalog);

@@ -78,11 +78,28 @@ void teff__complete_orphans(teff__catalog *catalog, teff__activation *activation
     activation->mailbox = kept;
 }
 
+/* One that is suspended for good: `done` was called, and goes no further. */
+static void drop_begun(teff__catalog *catalog, teff__completion *completion)
+{
+    teff__task_life *life = completion->life;
+    teff__completion_drop(completion, &catalog->postbox);
+    teff__task_life_unref(catalog, life);
+}
+
 void teff__complete_all(teff__catalog *catalog)
 {
+    teff__activation *activation;
+    for (uint32_t slot = 0;
+         (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;)
+        teff__complete_orphans(catalog, activation);
+    catalog->worker.running = true; /* these are on the worker, as all that ran before */
     while (!teff__ring_empty(&catalog->completions)) {
         teff__completion *completion =
             teff__container_of(catalog->completions.next, teff__completion, ring);
-        run_alone(&catalog->worker, &completion->item);
+        if (completion->thunk != NULL)
+            run_alone(&catalog->worker, &completion->item);
+        else
+            drop_begun(catalog, completion);
     }
+    catalog->worker.running = false;
 }

@@ -10,10 +10,10 @@
 #include "teff/status.h"
 
 /*
- * As many messages as a stripe has callbacks, twice where they have completions: a client has no
- * more under way, one-way ones aside.
+ * For each callback that a stripe has, a request and perhaps a completion; and as many again that
+ * are one way, or whose calls have timed out. So the callbacks run out first, which is overload.
  */
-enum { CLIENT_MESSAGES_MAX = 2 * TEFF__CALLBACKS_MAX };
+enum { CLIENT_MESSAGES_MAX = 4 * TEFF__CALLBACKS_MAX };
 
 /* Between two walks over the deadlines; as of a worker's stripes. */
 #define SWEEP_PERIOD_NS INT64_C(1000000)
@@ -322,14 +322,18 @@ bool teff__clients_inside_here(teff__exchange *exchange)
     return false;
 }
 
-bool teff__clients_run_here(teff__exchange *exchange)
+bool teff__clients_run_here(teff__exchange *exchange, int64_t *ret_due_ns)
 {
     uint32_t stripe = TEFF__STRIPES_WORKERS;
     bool any = false;
+    *ret_due_ns = INT64_MAX;
     for (teff__client *client; (client = next_here(exchange, &stripe)) != NULL; any = true) {
+        teff__client_end_due(client, teff__clock_now_ns(&exchange->clock));
         teff__client_take(client);
         (void)teff__client_serve(client);
         (void)teff__client_complete(client);
+        const int64_t due_ns = teff__client_due_ns(client);
+        *ret_due_ns = due_ns < *ret_due_ns ? due_ns : *ret_due_ns;
     }
     return any;
 }

@@ -152,8 +152,11 @@ TEFF__INTERNAL void teff__client_set_awake(teff__client *client, bool awake);
 TEFF__INTERNAL bool teff__client_post(teff__exchange *exchange, uint32_t stripe,
                                       teff__message *message);
 
-/* Takes, serves and completes for all clients of this thread; false: it has none. */
-TEFF__INTERNAL bool teff__clients_run_here(teff__exchange *exchange);
+/*
+ * Takes, serves and completes for all clients of this thread, and ends what is due; false: it has
+ * none. *ret_due_ns: when the next deadline of theirs comes.
+ */
+TEFF__INTERNAL bool teff__clients_run_here(teff__exchange *exchange, int64_t *ret_due_ns);
 
 /* Whether a completion or an observer of one of this thread's clients runs. */
 TEFF__INTERNAL bool teff__clients_inside_here(teff__exchange *exchange);

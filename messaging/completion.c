@@ -48,9 +48,16 @@ void teff__completion_run(teff__completion *completion, teff__postbox *postbox, 
         ret = teff__message_value(answer);
         answer->held = 0; /* given to `done` */
     }
-    completion->thunk(completion->done, caller, completion->user, &outcome, ret);
-    if (answer != NULL)
-        teff__postbox_drop(postbox, answer);
+    teff_thunk *thunk = completion->thunk;
+    completion->thunk = NULL;
+    thunk(completion->done, caller, completion->user, &outcome, ret);
+    teff__completion_drop(completion, postbox);
+}
+
+void teff__completion_drop(teff__completion *completion, teff__postbox *postbox)
+{
+    if (completion->answer != NULL)
+        teff__postbox_drop(postbox, completion->answer);
     teff__ring_remove(&completion->ring);
     teff__postbox_drop(postbox, &completion->message);
 }

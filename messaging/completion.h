@@ -21,7 +21,7 @@ typedef struct teff__completion {
     teff__message
         message; /* address: the activation whose turn it is to be; code: without answer */
     teff__message *answer;
-    teff_thunk *thunk;
+    teff_thunk *thunk; /* NULL: `done` has been called */
     teff__any *done;
     void *user;
     const teff_method *method;
@@ -49,5 +49,8 @@ TEFF__INTERNAL teff__completion *teff__completion_take(teff__postbox *postbox, t
  */
 TEFF__INTERNAL void teff__completion_run(teff__completion *completion, teff__postbox *postbox,
                                          teff_caller *caller);
+
+/* Drops answer and completion: of one that has run, or whose stack was dropped while it ran. */
+TEFF__INTERNAL void teff__completion_drop(teff__completion *completion, teff__postbox *postbox);
 
 #endif

@@ -24,6 +24,7 @@ typedef struct teff__memory {
     teff__atomic_u64 bytes;       /* allocated now, as asked for */
     uint64_t bytes_max;           /* 0: no limit; set before use */
     teff__atomic_u64 fail_at;     /* tests: the n-th allocation from now fails; 0 none */
+    bool stacks_dropped;          /* pools may miss what frames on them held; whoever destroys */
 } teff__memory;
 
 /* `bytes_max` 0 means no limit. */
@@ -73,7 +74,10 @@ typedef struct teff__pool {
 TEFF__INTERNAL void teff__pool_init(teff__pool *pool, teff__memory *memory, size_t object_size,
                                     uint32_t made_max);
 
-/* Frees all chunks; no object of the pool may be in use by then, which debug builds check. */
+/*
+ * Frees all chunks; no object of the pool may be in use by then, which debug builds check, but for
+ * what frames held whose stacks were dropped.
+ */
 TEFF__INTERNAL void teff__pool_finish(teff__pool *pool);
 
 /* Takes back what others returned, else carves a chunk. NULL: no memory, or made_max reached. */

@@ -499,9 +499,10 @@ static int wait_stopped(teff_silo *silo)
     while (silo->state == SILO_STOPPING) {
         teff__mutex_unlock(&silo->exchange.lock);
         /* What runs still may wait for this thread: an observer's answer, a completion's call. */
-        const bool clients = teff__clients_run_here(&silo->exchange);
+        int64_t due_ns;
+        const bool clients = teff__clients_run_here(&silo->exchange, &due_ns);
         if (clock->simulated)
-            (void)step(silo, INT64_MAX);
+            (void)step(silo, due_ns);
         teff__mutex_lock(&silo->exchange.lock);
         if (clock->simulated || silo->state != SILO_STOPPING)
             continue;
