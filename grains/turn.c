@@ -79,6 +79,8 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
         table[message->method](&turn.caller, activation->data, (char *)message + argument, result);
     teff__turn_end(&turn);
     if (message->correlation == 0) {
+        if (code == 0 && teff__method_result_bytes(method) != 0)
+            teff__turn_put_result(message, method, result); /* it goes with the message */
         teff__postbox_drop(&catalog->postbox, message);
         return;
     }
