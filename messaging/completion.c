@@ -48,9 +48,10 @@ void teff__completion_run(teff__completion *completion, teff__postbox *postbox, 
         ret = teff__message_value(answer);
         answer->held = 0; /* given to `done` */
     }
+    /* First: `done` may suspend, and stop, which calls those that are left, may drop its stack. */
+    teff__ring_remove(&completion->ring);
     completion->thunk(completion->done, caller, completion->user, &outcome, ret);
     if (answer != NULL)
         teff__postbox_drop(postbox, answer);
-    teff__ring_remove(&completion->ring);
     teff__postbox_drop(postbox, &completion->message);
 }
