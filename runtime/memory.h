@@ -24,6 +24,7 @@ typedef struct teff__memory {
     teff__atomic_u64 bytes;       /* allocated now, as asked for */
     uint64_t bytes_max;           /* 0: no limit; set before use */
     teff__atomic_u64 fail_at;     /* tests: the n-th allocation from now fails; 0 none */
+    bool stacks_dropped; /* with what stood on them: pools do not get all back; set at the end */
 } teff__memory;
 
 /* `bytes_max` 0 means no limit. */

@@ -57,7 +57,7 @@ struct teff_silo {
     /* catalogs that exist; workers that reported, that began and have not ended */
     uint32_t built, begun, live;
     int begin_result;
-    bool joined, drained;
+    bool joined;
     stop_waiter *waiters;
     bool *ended;              /* simulated: by worker */
     teff__atomic_u32 pending; /* workers that have not acknowledged the phase */
@@ -238,12 +238,11 @@ const char *teff_silo_register_reason(const teff_silo *silo)
 
 /* --- Starting ------------------------------------------------------------------------------ */
 
-/* Drops what is left in catalogs that have ended: some of it holds buffers. Once. */
+/* Drops what is left in catalogs that have ended: some of it holds buffers, or sources. */
 static void catalogs_drain(teff_silo *silo)
 {
-    for (uint32_t i = 0; i < silo->built && !silo->drained; i++)
+    for (uint32_t i = 0; i < silo->built; i++)
         teff__catalog_drain(silo->grains.catalogs[i]);
-    silo->drained = true;
 }
 
 static void catalogs_finish(teff_silo *silo)
