@@ -89,7 +89,9 @@ int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **re
         teff__memory_free(exchange->memory, client, sizeof(*client));
         return r;
     }
+    teff__mutex_lock(&exchange->lock); /* not while a late sender refuses the mail */
     teff__atomic_u32_store_seq_cst(&client->stripe->reads_mail, 1);
+    teff__mutex_unlock(&exchange->lock);
     *ret = &client->caller;
     return 0;
 }
@@ -288,11 +290,19 @@ bool teff__client_post(teff__exchange *exchange, uint32_t index, teff__message *
     teff__stripe *stripe = &exchange->registry.stripes[index];
     if (teff__atomic_u32_load_acquire(&stripe->reads_mail) == 0)
         return false;
-    (void)teff__inbox_push(&stripe->mail, &message->link);       /* mine … */
-    if (teff__atomic_u32_load_seq_cst(&stripe->reads_mail) == 0) /* … then yours */
-        refuse_mail(exchange, teff__inbox_take(&stripe->mail));
-    else
+    (void)teff__inbox_push(&stripe->mail, &message->link);         /* mine … */
+    if (teff__atomic_u32_load_seq_cst(&stripe->reads_mail) != 0) { /* … then yours */
         teff__stripe_wake(stripe);
+        return true;
+    }
+    /* The stripe may have its next client by now, whose mail is not ours to refuse. */
+    teff__mutex_lock(&exchange->lock);
+    const bool read = teff__atomic_u32_load_seq_cst(&stripe->reads_mail) != 0;
+    teff__link *mail = read ? NULL : teff__inbox_take(&stripe->mail);
+    teff__mutex_unlock(&exchange->lock);
+    if (read)
+        teff__stripe_wake(stripe);
+    refuse_mail(exchange, mail);
     return true;
 }
 
