@@ -227,6 +227,8 @@ int teff_silo_register(teff_silo *silo, const teff_grain_type *type, void *conte
 {
     if (silo == NULL)
         return TEFF_EINVAL;
+    if (teff__exchange_forked(&silo->exchange))
+        return TEFF_EINVALIDSTATE;
     silo->register_reason = "";
     return teff__types_register(&silo->grains.types, type, context, &silo->register_reason);
 }
@@ -362,6 +364,8 @@ int teff_silo_start(teff_silo *silo)
 {
     if (silo == NULL)
         return TEFF_EINVAL;
+    if (teff__exchange_forked(&silo->exchange))
+        return TEFF_EINVALIDSTATE;
     teff__mutex_lock(&silo->exchange.lock);
     const bool created = silo->state == SILO_CREATED;
     if (created)
@@ -615,7 +619,8 @@ int teff_silo_advance(teff_silo *silo, int64_t duration_ns)
         return TEFF_EINVAL;
     if (!silo->exchange.clock.simulated || silo->state == SILO_CREATED ||
         silo->state == SILO_FAILED || silo->state == SILO_STOPPED ||
-        silo->exchange.thread != teff__thread_self() || teff__exchange_inside(&silo->exchange))
+        silo->exchange.thread != teff__thread_self() || teff__exchange_inside(&silo->exchange) ||
+        teff__exchange_forked(&silo->exchange))
         return TEFF_EINVALIDSTATE;
     int64_t until_ns = teff__time_add(teff__silo_now_ns(silo), duration_ns);
     if (until_ns == INT64_MAX)
