@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What users do by mistake, across threads and processes. */
+#include "runtime/atomic.h"
 #include "runtime/thread.h"
 #include "teff.h"
 
@@ -296,4 +297,35 @@ Test(misuse, time_that_never_ends_still_passes)
     cr_assert_eq(teff_silo_advance(silo, INT64_MAX), 0);
     cr_assert_gt(teff_now_ns(client), before);
     end();
+}
+
+/* --- A turn that never yields ---------------------------------------------------------------------- */
+
+static teff__atomic_u32 may_end, spins;
+
+static int spin(teff_task *task, void *user)
+{
+    (void)task;
+    (void)user;
+    teff__atomic_u32_store_seq_cst(&spins, 1);
+    while (teff__atomic_u32_load_seq_cst(&may_end) == 0)
+        continue;
+    return 0;
+}
+
+/* Takes the five seconds after which stop gives up. */
+Test(misuse, a_task_that_never_yields_is_stuck_and_nothing_is_freed_until_it_does, .timeout = 60)
+{
+    const teff_silo_options options = { .struct_size = sizeof(options),
+                                        .workers = 1,
+                                        .stop_timeout_ns = 1 };
+    cr_assert_eq(teff_silo_create(&options, &silo), 0);
+    cr_assert_eq(teff_silo_start(silo), 0);
+    cr_assert_eq(teff_silo_spawn(silo, 0, spin, NULL, NULL, NULL), 0);
+    while (teff__atomic_u32_load_seq_cst(&spins) == 0)
+        continue;
+    cr_assert_eq(teff_silo_stop(silo), TEFF_ESTUCK);
+    teff__atomic_u32_store_seq_cst(&may_end, 1);
+    cr_assert_eq(teff_silo_stop(silo), 0);
+    cr_assert_null(teff_silo_destroy(silo));
 }
