@@ -346,14 +346,18 @@ bool teff__clients_run_here(teff__exchange *exchange)
 
 /* --- Going --------------------------------------------------------------------------------- */
 
+static void refuse_requests(teff__client *client)
+{
+    teff__link *requests = client->requests.head;
+    teff__queue_init(&client->requests);
+    refuse_mail(client->exchange, requests);
+}
+
 /* Nobody reads the mail from now on: what lies there is refused, by us or by its senders. */
 static void stop_reading(teff__client *client)
 {
-    teff__queue requests = client->requests;
-    teff__queue_init(&client->requests);
     teff__atomic_u32_store_seq_cst(&client->stripe->reads_mail, 0);
-    if (requests.head != NULL)
-        refuse_mail(client->exchange, requests.head);
+    refuse_requests(client);
     refuse_mail(client->exchange, teff__inbox_take(&client->stripe->mail));
     client->exchange->ops->observers_end(client);
 }
@@ -371,6 +375,7 @@ void teff__client_wind_up(teff__client *client)
         continue;
     for (uint64_t id; (id = teff__future_first(&client->exchange->registry, &client->caller)) != 0;)
         teff__client_drop_future(client, id);
+    refuse_requests(client); /* a late sender's, taken above before it looked again */
     teff__postbox_flush(client->postbox);
     teff__client_set_awake(client, false);
 }

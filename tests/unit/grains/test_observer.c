@@ -607,6 +607,41 @@ Test(observer, a_client_that_goes_refuses_the_mail_that_waits)
     teff_bytes_unref(bytes);
 }
 
+static teff_client *going;
+static teff_future came_late;
+
+/*
+ * As a sender does that saw the client read its mail a moment ago: it would look again now, and
+ * find nothing, if the client took it meanwhile.
+ */
+static void send_late(teff_caller *caller, void *user, const teff_outcome *outcome,
+                      const struct told *ret)
+{
+    teff__stripe *stripe = ((teff__client *)(void *)going)->stripe;
+    ear_ref to = the_ear();
+    (void)caller, (void)ret;
+    cr_expect_eq(outcome->code, TEFF_ECANCELED);
+    teff__atomic_u32_store_seq_cst(&stripe->reads_mail, 1);
+    came_late = ear_post_start(client, &to, &(struct letter){ user });
+    teff__atomic_u32_store_seq_cst(&stripe->reads_mail, 0);
+    teff__client_take((teff__client *)(void *)going); /* … as where it waits for other claimers */
+}
+
+Test(observer, a_request_that_a_client_takes_while_it_goes_is_refused)
+{
+    teff_bytes *bytes = NULL;
+    probe_ref probe = probe_at(1);
+    cr_assert_eq(teff_client_create(silo, NULL, &going), 0);
+    cr_assert_eq(teff_observer_begin(going, &ear_handlers, &ear, &ear.ref), 0);
+    cr_assert_eq(teff_bytes_create(silo, "abc", 3, &bytes), 0);
+    cr_assert_eq(probe_rest_then(going, &probe, &(struct ask){ SECOND, "" }, send_late, bytes), 0);
+    cr_assert_null(teff_client_destroy(going));
+    cr_assert_eq(ear_post_claim(client, came_late, NULL), TEFF_EGONE);
+    cr_assert_eq(teff__atomic_u32_load_relaxed(&bytes->count), 1);
+    teff_bytes_unref(bytes);
+    cr_assert_eq(ear.calls, 0);
+}
+
 Test(observer, a_later_client_on_the_same_stripe_never_gets_an_earlier_ones_calls)
 {
     teff_client *other = NULL;
