@@ -376,7 +376,7 @@ static int wrong_interface(teff_caller *caller, void *user)
     static const teff_method methods[] = { { "hear", 8, 8, 0 } };
     static const teff_interface other = { { "other" }, methods, 1 },
                                 same = { { "ear" }, methods, 1 },
-                                nameless = { { NULL }, methods, 1 };
+                                nameless = { { NULL }, ear_methods, ear_number_count };
     const teff_interface *const wrong[] = { &other, &same, &nameless, &probe_interface };
     teff_ref to = ear.ref;
     struct ask arg = { 0 };
