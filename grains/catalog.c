@@ -344,11 +344,15 @@ void teff__catalog_drain(teff__catalog *catalog)
     for (uint32_t slot = 0;
          (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;) {
         drop_queue(catalog, activation->mailbox.head);
+        teff__slotmap_remove(&catalog->activations, teff__address_slot(activation->record.address),
+                             teff__address_generation(activation->record.address));
         teff__memory_free(memory, activation, teff__activation_bytes(activation->type));
     }
     teff__route *route;
-    for (uint32_t slot = 0; (route = teff__slotmap_next(&catalog->routes.slots, &slot)) != NULL;)
+    for (uint32_t slot = 0; (route = teff__slotmap_next(&catalog->routes.slots, &slot)) != NULL;) {
         drop_queue(catalog, route->waiting.head);
+        teff__queue_init(&route->waiting);
+    }
     drop_futures(catalog);
     teff__tasks_drop(catalog);
     teff__turns_drop(catalog);

@@ -109,7 +109,7 @@ TEFF__INTERNAL int teff__catalog_init(teff__catalog *catalog, teff__grains *grai
 /*
  * Drops what is left when the worker's thread has ended: mail, activations without a hook, what
  * dropped turns and tasks held. All catalogs drain before the first one finishes, since they hold
- * each other's messages.
+ * each other's messages. May be done again: sources that fire later still post to the inbox.
  */
 TEFF__INTERNAL void teff__catalog_drain(teff__catalog *catalog);
 TEFF__INTERNAL void teff__catalog_finish(teff__catalog *catalog);

@@ -89,7 +89,9 @@ int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **re
         teff__memory_free(exchange->memory, client, sizeof(*client));
         return r;
     }
+    teff__mutex_lock(&exchange->lock); /* not while a late sender refuses the mail */
     teff__atomic_u32_store_seq_cst(&client->stripe->reads_mail, 1);
+    teff__mutex_unlock(&exchange->lock);
     *ret = &client->caller;
     return 0;
 }
@@ -288,11 +290,19 @@ bool teff__client_post(teff__exchange *exchange, uint32_t index, teff__message *
     teff__stripe *stripe = &exchange->registry.stripes[index];
     if (teff__atomic_u32_load_acquire(&stripe->reads_mail) == 0)
         return false;
-    (void)teff__inbox_push(&stripe->mail, &message->link);       /* mine … */
-    if (teff__atomic_u32_load_seq_cst(&stripe->reads_mail) == 0) /* … then yours */
-        refuse_mail(exchange, teff__inbox_take(&stripe->mail));
-    else
+    (void)teff__inbox_push(&stripe->mail, &message->link);         /* mine … */
+    if (teff__atomic_u32_load_seq_cst(&stripe->reads_mail) != 0) { /* … then yours */
         teff__stripe_wake(stripe);
+        return true;
+    }
+    /* The stripe may have its next client by now, whose mail is not ours to refuse. */
+    teff__mutex_lock(&exchange->lock);
+    const bool read = teff__atomic_u32_load_seq_cst(&stripe->reads_mail) != 0;
+    teff__link *mail = read ? NULL : teff__inbox_take(&stripe->mail);
+    teff__mutex_unlock(&exchange->lock);
+    if (read)
+        teff__stripe_wake(stripe);
+    refuse_mail(exchange, mail);
     return true;
 }
 
@@ -340,14 +350,18 @@ bool teff__clients_run_here(teff__exchange *exchange, int64_t *ret_due_ns)
 
 /* --- Going --------------------------------------------------------------------------------- */
 
+static void refuse_requests(teff__client *client)
+{
+    teff__link *requests = client->requests.head;
+    teff__queue_init(&client->requests);
+    refuse_mail(client->exchange, requests);
+}
+
 /* Nobody reads the mail from now on: what lies there is refused, by us or by its senders. */
 static void stop_reading(teff__client *client)
 {
-    teff__queue requests = client->requests;
-    teff__queue_init(&client->requests);
     teff__atomic_u32_store_seq_cst(&client->stripe->reads_mail, 0);
-    if (requests.head != NULL)
-        refuse_mail(client->exchange, requests.head);
+    refuse_requests(client);
     refuse_mail(client->exchange, teff__inbox_take(&client->stripe->mail));
     client->exchange->ops->observers_end(client);
 }
@@ -365,6 +379,7 @@ void teff__client_wind_up(teff__client *client)
         continue;
     for (uint64_t id; (id = teff__future_first(&client->exchange->registry, &client->caller)) != 0;)
         teff__client_drop_future(client, id);
+    refuse_requests(client); /* a late sender's, taken above before it looked again */
     teff__postbox_flush(client->postbox);
     teff__client_set_awake(client, false);
 }
@@ -384,7 +399,8 @@ teff_client *teff_client_destroy(teff_client *caller)
         return caller;
     teff__client *client = teff__client_of(caller);
     const bool stopped = teff__atomic_u32_load_acquire(&client->stripe->gate) != 0;
-    if (client->loop != NULL || client->inside != 0 || (!teff__client_here(client) && !stopped))
+    if (client->loop != NULL || client->inside != 0 || teff__exchange_forked(client->exchange) ||
+        (!teff__client_here(client) && !stopped))
         return caller;
     teff__atomic_u64_store_relaxed(&client->thread, teff__thread_self());
     client->closing = true; /* completions that run now open no more calls */

@@ -126,11 +126,11 @@ TEFF__INTERNAL void teff__client_take(teff__client *client);
 TEFF__INTERNAL bool teff__client_serve(teff__client *client);
 TEFF__INTERNAL bool teff__client_complete(teff__client *client);
 
-/* Whether something lies there to be taken. */
+/* Whether something lies there to be taken, or was taken and is to be served. */
 static inline bool teff__client_has_news(const teff__client *client)
 {
     return teff__atomic_u32_load_relaxed(&client->stripe->done) != 0 ||
-           !teff__inbox_empty(&client->stripe->mail);
+           !teff__inbox_empty(&client->stripe->mail) || client->requests.head != NULL;
 }
 
 /* When the client must look at its deadlines; INT64_MAX: it need not. */

@@ -176,7 +176,8 @@ static void on_prepare(uv_prepare_t *handle)
     teff__client *client = loop->client;
     if (!run(loop))
         return;
-    if (client->closing || client->ready.head != NULL || spin(loop)) {
+    if (client->closing || client->ready.head != NULL || client->requests.head != NULL ||
+        spin(loop)) {
         (void)uv_idle_start(&loop->idle, on_idle);
         return;
     }

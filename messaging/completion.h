@@ -25,7 +25,7 @@ typedef struct teff__completion {
     teff__any *done;
     void *user;
     const teff_method *method;
-    teff__ring ring;     /* of the worker's or client's completions, until it has run */
+    teff__ring ring;     /* of the worker's or client's completions, until it runs */
     teff__item item;     /* on a worker's run queue, where it has no mailbox to wait in … */
     void *prefetched[2]; /* … and what stands behind every item */
     void *life;          /* of the task that made it; see grains/task.c */

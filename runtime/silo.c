@@ -67,7 +67,7 @@ struct teff_silo {
     /* catalogs that exist; workers that reported, that began and have not ended */
     uint32_t built, begun, live;
     int begin_result;
-    bool joined, drained;
+    bool joined;
     stop_waiter *waiters;
     bool *ended;              /* simulated: by worker */
     teff__atomic_u32 pending; /* workers that have not acknowledged the phase */
@@ -241,6 +241,8 @@ int teff_silo_register(teff_silo *silo, const teff_grain_type *type, void *conte
 {
     if (silo == NULL)
         return TEFF_EINVAL;
+    if (teff__exchange_forked(&silo->exchange))
+        return TEFF_EINVALIDSTATE;
     silo->register_reason = "";
     return teff__types_register(&silo->grains.types, type, context, &silo->register_reason);
 }
@@ -252,12 +254,11 @@ const char *teff_silo_register_reason(const teff_silo *silo)
 
 /* --- Starting ------------------------------------------------------------------------------ */
 
-/* Drops what is left in catalogs that have ended: some of it holds buffers. Once. */
+/* Drops what is left in catalogs that have ended: some of it holds buffers, or sources. */
 static void catalogs_drain(teff_silo *silo)
 {
-    for (uint32_t i = 0; i < silo->built && !silo->drained; i++)
+    for (uint32_t i = 0; i < silo->built; i++)
         teff__catalog_drain(silo->grains.catalogs[i]);
-    silo->drained = true;
 }
 
 static void catalogs_finish(teff_silo *silo)
@@ -385,6 +386,8 @@ int teff_silo_start(teff_silo *silo)
 {
     if (silo == NULL)
         return TEFF_EINVAL;
+    if (teff__exchange_forked(&silo->exchange))
+        return TEFF_EINVALIDSTATE;
     teff__mutex_lock(&silo->exchange.lock);
     const bool created = silo->state == SILO_CREATED;
     if (created)
@@ -656,7 +659,8 @@ int teff_silo_advance(teff_silo *silo, int64_t duration_ns)
         return TEFF_EINVAL;
     if (!silo->exchange.clock.simulated || silo->state == SILO_CREATED ||
         silo->state == SILO_FAILED || silo->state == SILO_STOPPED ||
-        silo->exchange.thread != teff__thread_self() || teff__exchange_inside(&silo->exchange))
+        silo->exchange.thread != teff__thread_self() || teff__exchange_inside(&silo->exchange) ||
+        teff__exchange_forked(&silo->exchange))
         return TEFF_EINVALIDSTATE;
     int64_t until_ns = teff__time_add(teff__silo_now_ns(silo), duration_ns);
     if (until_ns == INT64_MAX)
