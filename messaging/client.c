@@ -94,6 +94,13 @@ int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **re
     return 0;
 }
 
+bool teff__client_adopt(teff__client *client)
+{
+    uint64_t nobody = 0;
+    return client->loop != NULL &&
+           teff__atomic_u64_cas_relaxed(&client->thread, &nobody, teff__thread_self());
+}
+
 /* --- Its calls ----------------------------------------------------------------------------- */
 
 int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags, uint64_t *ret_id,
@@ -197,6 +204,8 @@ void teff__client_take(teff__client *client)
         next = callback->done;
         receive(client, callback, slot);
     }
+    if (client->loop != NULL && (client->ready.head != NULL || client->requests.head != NULL))
+        teff__client_loop_hold(client); /* nobody else will say that they are there */
 }
 
 int64_t teff__client_due_ns(teff__client *client)
@@ -327,6 +336,8 @@ bool teff__clients_run_here(teff__exchange *exchange)
     uint32_t stripe = TEFF__STRIPES_WORKERS;
     bool any = false;
     for (teff__client *client; (client = next_here(exchange, &stripe)) != NULL; any = true) {
+        if (teff__client_due_ns(client) != INT64_MAX)
+            teff__client_end_due(client, teff__clock_now_ns(&exchange->clock));
         teff__client_take(client);
         (void)teff__client_serve(client);
         (void)teff__client_complete(client);

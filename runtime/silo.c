@@ -501,6 +501,8 @@ int teff_silo_stop(teff_silo *silo)
     teff__mutex_unlock(&silo->exchange.lock);
     if (join)
         join_threads(silo, silo->built);
+    if (r == 0) /* what was settled last is theirs, too */
+        (void)teff__clients_run_here(&silo->exchange);
     return r;
 }
 
