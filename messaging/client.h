@@ -49,7 +49,12 @@ struct teff__client {
     uint8_t inside;  /* completions and handlers that run at the moment */
     bool awake;      /* counted among the spinners */
     bool closing;
+    uint32_t ran;   /* since the clock was read */
+    int64_t now_ns; /* read now and then while completions and handlers run */
     int64_t sweep_after_ns;
+    /* by worker: what completions and handlers send, posted in chains when they have run */
+    teff__outgoing *outgoing;
+    uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__queue ready;       /* completions to run */
     teff__queue requests;    /* to observers */
     teff__slotmap observers; /* see grains/observer.h */
@@ -97,6 +102,16 @@ TEFF__INTERNAL int teff__client_may_wait(const teff__client *client);
  */
 TEFF__INTERNAL int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags,
                                      uint64_t *ret_id, bool *ret_sendable);
+
+/* Sends a message to a worker: at once, or from a completion or handler with the others. */
+TEFF__INTERNAL void teff__client_send(teff__client *client, uint32_t worker,
+                                      teff__message *message);
+
+/* The time that deadlines of its calls are measured from. */
+static inline int64_t teff__client_now_ns(const teff__client *client)
+{
+    return client->inside != 0 ? client->now_ns : teff__clock_now_ns(&client->exchange->clock);
+}
 
 /* Notes that something is open now, or has ended: a loop goes on for it, or comes round. */
 TEFF__INTERNAL void teff__client_opened(teff__client *client);

@@ -142,7 +142,9 @@ static void on_check(uv_check_t *handle)
     teff__client_loop *loop = handle->data;
     teff__client *client = loop->client;
     loop->polling = false;
-    teff__atomic_u32_store_relaxed(&client->stripe->sleeping, 0);
+    /* A store takes the line from those who hand over: only where it is needed. */
+    if (teff__atomic_u32_load_relaxed(&client->stripe->sleeping) != 0)
+        teff__atomic_u32_store_relaxed(&client->stripe->sleeping, 0);
     if (!run(loop))
         return;
     /* The loop may end here, or not come round for long: nobody spins then. */
