@@ -22,26 +22,13 @@
 
 void teff__catalog_post_all(teff__catalog *catalog)
 {
-    while (catalog->outgoing_dirty != 0) {
-        const uint32_t worker = (uint32_t)__builtin_ctzll(catalog->outgoing_dirty);
-        teff__outgoing *outgoing = &catalog->outgoing[worker];
-        teff__link *newest = outgoing->newest;
-        outgoing->newest = NULL;
-        outgoing->count = 0;
-        catalog->outgoing_dirty &= catalog->outgoing_dirty - 1;
-        teff__worker_post_chain(catalog->exchange->workers[worker], newest, outgoing->oldest);
-    }
+    teff__exchange_post_all(catalog->exchange, catalog->outgoing, &catalog->outgoing_dirty);
 }
 
 void teff__catalog_post(teff__catalog *catalog, uint32_t worker, teff__message *message)
 {
-    teff__outgoing *outgoing = &catalog->outgoing[worker];
-    if (outgoing->newest == NULL)
-        outgoing->oldest = &message->link;
-    message->link.next = outgoing->newest;
-    outgoing->newest = &message->link;
     catalog->outgoing_dirty |= UINT64_C(1) << worker;
-    if (++outgoing->count == TEFF__OUTGOING_MAX)
+    if (teff__outgoing_add(&catalog->outgoing[worker], message))
         teff__catalog_post_all(catalog);
 }
 
@@ -118,6 +105,40 @@ static void cancel_branch(teff__catalog *catalog, teff__message *message)
     teff__cancel_told(message);
 }
 
+/*
+ * Hands answers over to clients on loops, in chains. Only now are the callbacks claimed: until then
+ * their clients may still end them.
+ */
+static void hand_over_answers(teff__catalog *catalog)
+{
+    teff__stripe *stripe = NULL;
+    teff__claims claims = { 0, 0 };
+    catalog->answers_count = 0;
+    for (teff__link *link; (link = teff__queue_pop(&catalog->answers)) != NULL;) {
+        teff__message *message = (teff__message *)link;
+        teff__stripe *of =
+            teff__registry_stripe(&catalog->exchange->registry, message->correlation);
+        if (of != stripe && stripe != NULL) {
+            teff__stripe_hand_over(stripe, &claims);
+            claims = (teff__claims){ 0, 0 };
+        }
+        stripe = of;
+        if (!teff__stripe_claim_in(of, &claims, message->correlation, message, 0))
+            settle_late(catalog, message);
+    }
+    if (stripe != NULL)
+        teff__stripe_hand_over(stripe, &claims);
+}
+
+/* An answer for a client on a loop: with others it is cheaper. */
+static void keep_answer(teff__catalog *catalog, const teff__stripe *stripe, teff__message *message)
+{
+    __builtin_prefetch(teff__stripe_at(stripe, message->correlation), 1);
+    teff__queue_push(&catalog->answers, &message->link);
+    if (++catalog->answers_count == TEFF__OUTGOING_MAX)
+        hand_over_answers(catalog);
+}
+
 void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff__stripe *stripe,
                                      teff__message *message)
 {
@@ -125,8 +146,10 @@ void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff__stripe *strip
         settle_late(catalog, message);
     else if (stripe->worker != TEFF__NO_WORKER)
         teff__catalog_post(catalog, stripe->worker, message);
+    else if (teff__atomic_u32_load_relaxed(&stripe->wake_by) != 0)
+        keep_answer(catalog, stripe, message);
     else if (!teff__stripe_claim(stripe, message->correlation, message, 0))
-        settle_late(catalog, message);
+        settle_late(catalog, message); /* a blocking client waits for just this one */
 }
 
 void teff__catalog_reject(teff__catalog *catalog, teff__message *message, int code,
@@ -227,7 +250,10 @@ static bool flush(teff__worker *worker)
     teff__catalog *catalog = teff__catalog_of(worker);
     teff__catalog_post_all(catalog);
     teff__postbox_flush(&catalog->postbox);
-    return TEFF__LIKELY(catalog->phase == TEFF__STOP_NONE) || teff__stop_go_on(catalog);
+    const bool more = TEFF__LIKELY(catalog->phase == TEFF__STOP_NONE) || teff__stop_go_on(catalog);
+    if (TEFF__UNLIKELY(catalog->answers.head != NULL))
+        hand_over_answers(catalog);
+    return more;
 }
 
 static int begin(teff__worker *worker)

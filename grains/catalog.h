@@ -52,15 +52,6 @@ typedef struct teff__grains {
     void (*worker_ended)(teff_silo *silo, bool begun);
 } teff__grains;
 
-/* Messages for one other worker, collected during a pass; newest first. */
-typedef struct teff__outgoing {
-    teff__link *newest, *oldest;
-    uint32_t count;
-} teff__outgoing;
-
-/* At so many the chain is posted before the pass ends, so that the other worker can begin. */
-enum { TEFF__OUTGOING_MAX = 32 };
-
 struct teff__catalog {
     teff__worker worker; /* first */
     teff__grains *grains;
@@ -73,6 +64,8 @@ struct teff__catalog {
     teff__routes routes;
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__outgoing *outgoing;
+    teff__queue answers; /* for clients on loops, to be handed over with the pass */
+    uint32_t answers_count;
     uint32_t suspended;   /* turns and tasks that wait */
     uint32_t mailbox_max; /* the silo's */
     bool begun;           /* worker_start, if any, succeeded */
@@ -114,7 +107,7 @@ TEFF__INTERNAL int teff__catalog_init(teff__catalog *catalog, teff__grains *grai
 TEFF__INTERNAL void teff__catalog_drain(teff__catalog *catalog);
 TEFF__INTERNAL void teff__catalog_finish(teff__catalog *catalog);
 
-/* Posts what was collected for other workers. */
+/* Posts what was collected for other workers, and for clients. */
 TEFF__INTERNAL void teff__catalog_post_all(teff__catalog *catalog);
 TEFF__INTERNAL void teff__catalog_post(teff__catalog *catalog, uint32_t worker,
                                        teff__message *message);

@@ -119,6 +119,7 @@ int teff_observer_end(teff_client *caller, const teff_ref *reference)
     if (ended == NULL)
         return TEFF_EGONE;
     observer_free(client, ended, &named);
+    teff__client_opened(client); /* its loop may have nothing to wait for now */
     return 0;
 }
 

@@ -28,7 +28,7 @@ static int take_terms(const teff__request *request, terms *ret)
     const teff_method *method = &request->of->methods[request->number];
     const teff__exchange *exchange = teff__caller_exchange(caller);
     const int64_t now_ns = teff__caller_outside(caller)
-                               ? teff__clock_now_ns(&exchange->clock)
+                               ? teff__client_now_ns(caller->home)
                                : ((teff__catalog *)caller->home)->worker.now_ns;
     ret->cancel = caller->next & TEFF__NEXT_CANCEL ? caller->next_cancel : NULL;
     const int r =
@@ -159,7 +159,7 @@ static int send_from_client(teff__client *client, const teff_ref *to, teff__mess
     message->address = to->route;
     message->flags |= TEFF__MESSAGE_HINT;
     teff__message_address_to(message, &type->def.name, &to->key);
-    teff__exchange_post(exchange, (uint32_t)(hash % exchange->workers_count), message);
+    teff__client_send(client, (uint32_t)(hash % exchange->workers_count), message);
     return 0;
 }
 

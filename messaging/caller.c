@@ -24,7 +24,7 @@
 static bool is_here(const teff_caller *caller)
 {
     if (teff__caller_outside(caller))
-        return teff__client_here(caller->home);
+        return teff__client_here(caller->home) || teff__client_adopt(caller->home);
     return teff__worker_here(caller->home); /* a catalog begins with its worker */
 }
 

@@ -18,6 +18,9 @@ enum { CLIENT_MESSAGES_MAX = 4 * TEFF__CALLBACKS_MAX };
 /* Between two walks over the deadlines; as of a worker's stripes. */
 #define SWEEP_PERIOD_NS INT64_C(1000000)
 
+/* A look at the clock of 22 ns is then 3 ns a completion. */
+enum { RUNS_PER_LOOK = 8 };
+
 /* --- Coming -------------------------------------------------------------------------------- */
 
 static int claim_stripe(teff__exchange *exchange, teff__client *client)
@@ -53,6 +56,18 @@ static void give_stripe_back(teff__client *client)
     teff__mutex_unlock(&exchange->lock);
 }
 
+static size_t outgoing_bytes(const teff__exchange *exchange)
+{
+    return exchange->workers_count * sizeof(teff__outgoing);
+}
+
+static void client_free(teff__client *client)
+{
+    teff__exchange *exchange = client->exchange;
+    teff__memory_free(exchange->memory, client->outgoing, outgoing_bytes(exchange));
+    teff__memory_free(exchange->memory, client, sizeof(*client));
+}
+
 static void client_init(teff__client *client, teff__exchange *exchange)
 {
     teff__caller_init(&client->caller, TEFF__CALLER_CLIENT, client, INT64_MAX);
@@ -76,6 +91,11 @@ int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **re
     if (client == NULL)
         return TEFF_ENOMEM;
     client_init(client, exchange);
+    client->outgoing = teff__memory_alloc(exchange->memory, outgoing_bytes(exchange));
+    if (client->outgoing == NULL) {
+        client_free(client);
+        return TEFF_ENOMEM;
+    }
 
     teff__mutex_lock(&exchange->lock);
     int r = !exchange->admits ? TEFF_EINVALIDSTATE : claim_stripe(exchange, client);
@@ -86,7 +106,7 @@ int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **re
             give_stripe_back(client);
     }
     if (r != 0) {
-        teff__memory_free(exchange->memory, client, sizeof(*client));
+        client_free(client);
         return r;
     }
     teff__mutex_lock(&exchange->lock); /* not while a late sender refuses the mail */
@@ -94,6 +114,13 @@ int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **re
     teff__mutex_unlock(&exchange->lock);
     *ret = &client->caller;
     return 0;
+}
+
+bool teff__client_adopt(teff__client *client)
+{
+    uint64_t nobody = 0;
+    return client->loop != NULL &&
+           teff__atomic_u64_cas_relaxed(&client->thread, &nobody, teff__thread_self());
 }
 
 /* --- Its calls ----------------------------------------------------------------------------- */
@@ -150,7 +177,7 @@ static void receive(teff__client *client, teff__callback *callback, uint32_t slo
 {
     const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
     const uint64_t id = teff__stripe_open_id(client->stripe, slot);
-    teff__atomic_u64_increment_owner(&client->stripe->closed);
+    teff__stripe_received(client->stripe, slot);
     if (word & TEFF__CALLBACK_CANCEL)
         teff__cancel_unlink(&client->exchange->registry, id);
     if ((word & TEFF__CALLBACK_THEN) == 0) {
@@ -159,6 +186,8 @@ static void receive(teff__client *client, teff__callback *callback, uint32_t slo
     }
     teff__completion *completion = teff__stripe_detail(client->stripe, id)->completion;
     completion->answer = callback->value;
+    __builtin_prefetch(completion->answer); /* another core's lines, soon to be read */
+    __builtin_prefetch((const char *)completion->answer + TEFF__CACHE_LINE);
     completion->message.code = callback->code;
     teff__stripe_free(client->stripe, callback);
     teff__queue_push(&client->ready, &completion->message.link);
@@ -199,6 +228,8 @@ void teff__client_take(teff__client *client)
         next = callback->done;
         receive(client, callback, slot);
     }
+    if (client->loop != NULL && (client->ready.head != NULL || client->requests.head != NULL))
+        teff__client_loop_hold(client); /* nobody else will say that they are there */
 }
 
 int64_t teff__client_due_ns(teff__client *client)
@@ -222,16 +253,42 @@ void teff__client_end_due(teff__client *client, int64_t now_ns)
     client->sweep_after_ns = now_ns + SWEEP_PERIOD_NS;
 }
 
+/* The program's code begins to run, in the client; how long it takes nobody knows. */
+static void enter(teff__client *client)
+{
+    if (client->ran++ % RUNS_PER_LOOK == 0)
+        client->now_ns = teff__clock_now_ns(&client->exchange->clock);
+    client->inside++;
+}
+
+static void post_all(teff__client *client)
+{
+    teff__exchange_post_all(client->exchange, client->outgoing, &client->outgoing_dirty);
+}
+
+void teff__client_send(teff__client *client, uint32_t worker, teff__message *message)
+{
+    if (client->inside == 0) {
+        teff__exchange_post(client->exchange, worker, message);
+        return;
+    }
+    client->outgoing_dirty |= UINT64_C(1) << worker;
+    if (teff__outgoing_add(&client->outgoing[worker], message))
+        post_all(client);
+}
+
 bool teff__client_serve(teff__client *client)
 {
     bool ran = false;
     if (client->inside != 0)
         return false;
+    client->ran = 0;
     for (teff__link *link; (link = teff__queue_pop(&client->requests)) != NULL; ran = true) {
-        client->inside++;
+        enter(client);
         client->exchange->ops->observe(client, (teff__message *)link);
         client->inside--;
     }
+    post_all(client);
     return ran;
 }
 
@@ -242,12 +299,14 @@ bool teff__client_complete(teff__client *client)
     if (client->inside != 0)
         return false;
     teff__queue_init(&client->ready);
+    client->ran = 0;
     for (teff__link *link; (link = teff__queue_pop(&batch)) != NULL;) {
-        client->inside++;
+        enter(client);
         teff__completion_run(teff__completion_of((teff__message *)link), client->postbox,
                              &client->caller);
         client->inside--;
     }
+    post_all(client);
     return ran;
 }
 
@@ -338,7 +397,8 @@ bool teff__clients_run_here(teff__exchange *exchange, int64_t *ret_due_ns)
     bool any = false;
     *ret_due_ns = INT64_MAX;
     for (teff__client *client; (client = next_here(exchange, &stripe)) != NULL; any = true) {
-        teff__client_end_due(client, teff__clock_now_ns(&exchange->clock));
+        if (teff__client_due_ns(client) != INT64_MAX)
+            teff__client_end_due(client, teff__clock_now_ns(&exchange->clock));
         teff__client_take(client);
         (void)teff__client_serve(client);
         (void)teff__client_complete(client);
@@ -386,11 +446,10 @@ void teff__client_wind_up(teff__client *client)
 
 void teff__client_gone(teff__client *client)
 {
-    teff__exchange *exchange = client->exchange;
     teff_assert(client->ready.head == NULL && teff__ring_empty(&client->completions));
     teff__slotmap_finish(&client->observers);
     give_stripe_back(client);
-    teff__memory_free(exchange->memory, client, sizeof(*client));
+    client_free(client);
 }
 
 teff_client *teff_client_destroy(teff_client *caller)

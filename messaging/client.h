@@ -14,9 +14,9 @@
  *   serve       runs the observers' requests that were taken
  *   complete    runs the completions that are ready
  *
- * A blocking client takes and serves while it waits, and completes in teff_client_run; client_wait.c.
- * It waits by spinning for a while, where there are cores for it, then on the stripe's word
- * `sleeping`. One on a loop does all three in the loop's callbacks; client_loop.c. Either ends its
+ * A blocking client takes and serves while it waits, and completes in teff_client_run;
+ * client_wait.c. It waits by spinning for a while, where there are cores for it, then on the
+ * stripe's word `sleeping`. One on a loop does all three in the loop's callbacks; client_loop.c. Either ends its
  * own calls at their deadlines: nobody else needs to wake up for them.
  *
  * Mail may come when the client is going: a sender posts and then looks whether somebody reads; the
@@ -43,12 +43,18 @@ struct teff__client {
     teff__stripe *stripe;
     teff__postbox *postbox;
     teff__client_loop *loop; /* NULL: it blocks */
-    teff__atomic_u64 thread; /* whose it is: that thread; anybody who asks */
-    uint32_t number;         /* no other client of the silo had it */
-    uint8_t inside;          /* completions and handlers that run at the moment */
-    bool awake;              /* counted among the spinners */
+    /* whose it is; 0: on a loop, and not used yet. That thread; anybody who asks */
+    teff__atomic_u64 thread;
+    uint32_t number; /* no other client of the silo had it */
+    uint8_t inside;  /* completions and handlers that run at the moment */
+    bool awake;      /* counted among the spinners */
     bool closing;
+    uint32_t ran;   /* since the clock was read */
+    int64_t now_ns; /* read now and then while completions and handlers run */
     int64_t sweep_after_ns;
+    /* by worker: what completions and handlers send, posted in chains when they have run */
+    teff__outgoing *outgoing;
+    uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__queue ready;       /* completions to run */
     teff__queue requests;    /* to observers */
     teff__slotmap observers; /* see grains/observer.h */
@@ -66,14 +72,17 @@ static inline bool teff__client_here(const teff__client *client)
     return teff__atomic_u64_load_relaxed(&client->thread) == teff__thread_self();
 }
 
+/* The first thread that uses a client on a loop is the one that is about to run the loop. */
+TEFF__INTERNAL bool teff__client_adopt(teff__client *client);
+
 /*
  * Whether this thread may use the client at all: 0, or TEFF_EINVALIDSTATE (another one's, a child
  * that forked, closing).
  */
-static inline int teff__client_check(const teff__client *client)
+static inline int teff__client_check(teff__client *client)
 {
-    return TEFF__LIKELY(teff__client_here(client) && !client->closing &&
-                        !teff__exchange_forked(client->exchange))
+    return TEFF__LIKELY((teff__client_here(client) || teff__client_adopt(client)) &&
+                        !client->closing && !teff__exchange_forked(client->exchange))
                ? 0
                : TEFF_EINVALIDSTATE;
 }
@@ -87,14 +96,24 @@ TEFF__INTERNAL int teff__client_may_wait(const teff__client *client);
 /* --- Its calls ----------------------------------------------------------------------------- */
 
 /*
- * Opens a callback for a request; its detail, where `flags` ask for one, is the caller's to fill in.
- * TEFF_EOVERLOADED, TEFF_ENOMEM, TEFF_EUNAVAILABLE. When stop's sweep was faster it is settled
+ * Opens a callback for a request; its detail, where `flags` ask for one, is the caller's to fill
+ * in. TEFF_EOVERLOADED, TEFF_ENOMEM, TEFF_EUNAVAILABLE. When stop's sweep was faster it is settled
  * already: *ret_sendable is false.
  */
 TEFF__INTERNAL int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags,
                                      uint64_t *ret_id, bool *ret_sendable);
 
-/* Notes that something is open now: a loop goes on for it. */
+/* Sends a message to a worker: at once, or from a completion or handler with the others. */
+TEFF__INTERNAL void teff__client_send(teff__client *client, uint32_t worker,
+                                      teff__message *message);
+
+/* The time that deadlines of its calls are measured from. */
+static inline int64_t teff__client_now_ns(const teff__client *client)
+{
+    return client->inside != 0 ? client->now_ns : teff__clock_now_ns(&client->exchange->clock);
+}
+
+/* Notes that something is open now, or has ended: a loop goes on for it, or comes round. */
 TEFF__INTERNAL void teff__client_opened(teff__client *client);
 
 /* Blocks until the callback is settled. It stays so until teff__client_free. */
@@ -177,7 +196,10 @@ TEFF__INTERNAL void teff__clients_finish(teff__exchange *exchange);
 /* Puts a new client on a loop. What fails is undone. */
 TEFF__INTERNAL int teff__client_loop_begin(teff__client *client, struct uv_loop_s *loop);
 
-/* The loop goes on while something is open. */
+/*
+ * The loop goes on while something is open; where it is about to poll, it comes round first, since
+ * what it waits for has changed.
+ */
 TEFF__INTERNAL void teff__client_loop_hold(teff__client *client);
 
 #endif

@@ -10,6 +10,11 @@
  * program's other handles are served meanwhile.
  *
  * Only the poll handle is ever referenced, and only while there is something to come.
+ *
+ * Between prepare and check nothing is looked at, yet the program may use the client: in a prepare
+ * callback of its own that comes after ours, or in another client's completions. What it begins
+ * then, a deadline or something to run, must not wait for the poll to end: hold starts the idle
+ * callback, with which the poll does not wait, and the loop comes round again.
  */
 #include "messaging/client.h"
 
@@ -28,6 +33,8 @@ struct teff__client_loop {
     uv_check_t check;
     uv_idle_t idle;
     int64_t spin_until_ns; /* no sleep before, while something is under way */
+    int64_t timer_due_ns;  /* what the timer was last started for */
+    bool polling;          /* between prepare and check */
     int open_handles;
     void (*closed)(void *user);
     void *user;
@@ -48,11 +55,33 @@ static void update_reference(teff__client *client)
         uv_unref(poll);
 }
 
+static void on_idle(uv_idle_t *handle)
+{
+    teff__client_loop *loop = handle->data;
+    teff__client *client = loop->client;
+    if (!client->awake) { /* not to spin, only to come round again */
+        (void)uv_idle_stop(handle);
+        return;
+    }
+    for (int i = 0; i < LOOKS; i++) {
+        if (teff__client_has_news(client))
+            return;
+        teff__cpu_relax();
+    }
+    if (teff__clock_now_ns(&client->exchange->clock) >= loop->spin_until_ns) {
+        teff__client_set_awake(client, false);
+        (void)uv_idle_stop(handle);
+    }
+}
+
 void teff__client_loop_hold(teff__client *client)
 {
-    uv_ref((uv_handle_t *)&client->loop->poll);
+    teff__client_loop *loop = client->loop;
+    uv_ref((uv_handle_t *)&loop->poll);
     if (teff__client_open_count(client) == 1)
-        keep_awake(client->loop);
+        keep_awake(loop);
+    if (loop->polling)
+        (void)uv_idle_start(&loop->idle, on_idle);
 }
 
 /* --- Going --------------------------------------------------------------------------------- */
@@ -87,25 +116,6 @@ static void close_now(teff__client_loop *loop)
 
 /* --- Each time round ----------------------------------------------------------------------- */
 
-static void on_idle(uv_idle_t *handle)
-{
-    teff__client_loop *loop = handle->data;
-    teff__client *client = loop->client;
-    if (!client->awake) { /* not to spin, only to come round again */
-        (void)uv_idle_stop(handle);
-        return;
-    }
-    for (int i = 0; i < LOOKS; i++) {
-        if (teff__client_has_news(client))
-            return;
-        teff__cpu_relax();
-    }
-    if (teff__clock_now_ns(&client->exchange->clock) >= loop->spin_until_ns) {
-        teff__client_set_awake(client, false);
-        (void)uv_idle_stop(handle);
-    }
-}
-
 /* Runs what has come. False: the client is being closed, and its handles are. */
 static bool run(teff__client_loop *loop)
 {
@@ -130,8 +140,18 @@ static bool run(teff__client_loop *loop)
 static void on_check(uv_check_t *handle)
 {
     teff__client_loop *loop = handle->data;
-    teff__atomic_u32_store_relaxed(&loop->client->stripe->sleeping, 0);
-    (void)run(loop);
+    teff__client *client = loop->client;
+    loop->polling = false;
+    /* A store takes the line from those who hand over: only where it is needed. */
+    if (teff__atomic_u32_load_relaxed(&client->stripe->sleeping) != 0)
+        teff__atomic_u32_store_relaxed(&client->stripe->sleeping, 0);
+    if (!run(loop))
+        return;
+    /* The loop may end here, or not come round for long: nobody spins then. */
+    if (teff__client_open_count(client) == 0)
+        teff__client_set_awake(client, false);
+    if (!client->awake)
+        (void)uv_idle_stop(&loop->idle);
 }
 
 /* Spinning pays: something is under way on other threads, and there are cores for all of us. */
@@ -163,6 +183,9 @@ static void set_timer(teff__client_loop *loop)
         (void)uv_timer_stop(&loop->timer);
         return;
     }
+    if (due_ns == loop->timer_due_ns && uv_is_active((uv_handle_t *)&loop->timer))
+        return;
+    loop->timer_due_ns = due_ns;
     const int64_t wait_ns = due_ns - teff__clock_now_ns(&loop->client->exchange->clock);
     const uint64_t wait_ms = wait_ns > 0 ? ((uint64_t)wait_ns + 999999) / 1000000 : 0;
     uv_update_time(loop->timer.loop);
@@ -176,6 +199,7 @@ static void on_prepare(uv_prepare_t *handle)
     teff__client *client = loop->client;
     if (!run(loop))
         return;
+    loop->polling = true;
     if (client->closing || client->ready.head != NULL || client->requests.head != NULL ||
         spin(loop)) {
         (void)uv_idle_start(&loop->idle, on_idle);
@@ -220,6 +244,7 @@ int teff__client_loop_begin(teff__client *client, struct uv_loop_s *on)
     }
     loop->client = client;
     client->loop = loop;
+    teff__atomic_u64_store_relaxed(&client->thread, 0); /* whose it is, its first use will show */
     teff__atomic_u32_store_relaxed(&client->stripe->wake_by, (uint32_t)client->stripe->wake_fd + 1);
     (void)uv_timer_init(on, &loop->timer);
     (void)uv_prepare_init(on, &loop->prepare);
@@ -245,6 +270,9 @@ int teff_client_close_then(teff_client *caller, void (*closed)(void *user), void
     if (caller->kind != TEFF__CALLER_CLIENT || teff__client_of(caller)->loop == NULL)
         return TEFF_EINVALIDSTATE;
     teff__client *client = teff__client_of(caller);
+    /* As for destroy, any thread may once the silo stops: the loop's may be gone. */
+    if (teff__atomic_u32_load_acquire(&client->stripe->gate) != 0)
+        teff__atomic_u64_store_relaxed(&client->thread, teff__thread_self());
     const int r = teff__client_check(client);
     if (r != 0)
         return r;
@@ -252,6 +280,5 @@ int teff_client_close_then(teff_client *caller, void (*closed)(void *user), void
     client->loop->closed = closed;
     client->loop->user = user;
     teff__client_loop_hold(client);
-    (void)uv_idle_start(&client->loop->idle, on_idle);
     return 0;
 }

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "messaging/exchange.h"
 
+void teff__exchange_post_all(teff__exchange *exchange, teff__outgoing *outgoing, uint64_t *dirty)
+{
+    while (*dirty != 0) {
+        const uint32_t worker = (uint32_t)__builtin_ctzll(*dirty);
+        teff__link *newest = outgoing[worker].newest;
+        outgoing[worker].newest = NULL;
+        outgoing[worker].count = 0;
+        *dirty &= *dirty - 1;
+        teff__worker_post_chain(exchange->workers[worker], newest, outgoing[worker].oldest);
+    }
+}
+
 void teff__exchange_respond(teff__exchange *exchange, teff__message *message)
 {
     teff__stripe *stripe = teff__registry_stripe(&exchange->registry, message->correlation);

@@ -90,6 +90,29 @@ static inline void teff__exchange_post(teff__exchange *exchange, uint32_t worker
     teff__worker_post_chain(exchange->workers[worker], &message->link, &message->link);
 }
 
+/* Messages for one worker, collected during a pass or a batch; newest first. */
+typedef struct teff__outgoing {
+    teff__link *newest, *oldest;
+    uint32_t count;
+} teff__outgoing;
+
+/* At so many the chain is posted before the pass ends, so that the other worker can begin. */
+enum { TEFF__OUTGOING_MAX = 32 };
+
+/* True: there are so many. */
+static inline bool teff__outgoing_add(teff__outgoing *outgoing, teff__message *message)
+{
+    if (outgoing->newest == NULL)
+        outgoing->oldest = &message->link;
+    message->link.next = outgoing->newest;
+    outgoing->newest = &message->link;
+    return ++outgoing->count == TEFF__OUTGOING_MAX;
+}
+
+/* Posts all that was collected; bit k of *dirty: outgoing[k] has messages. */
+TEFF__INTERNAL void teff__exchange_post_all(teff__exchange *exchange, teff__outgoing *outgoing,
+                                            uint64_t *dirty);
+
 /* A buffer or source of cancellation begins, ends: last, since the silo may go then. Any thread. */
 static inline void teff__exchange_hold(teff__exchange *exchange)
 {

@@ -142,7 +142,8 @@ void teff__stripe_close_gate(teff__stripe *stripe)
     teff__stripe_wake(stripe);
 }
 
-bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code)
+bool teff__stripe_claim_in(teff__stripe *stripe, teff__claims *claims, uint64_t id, void *answer,
+                           int code)
 {
     /* Acquire: what the owner put into the slot before it published `made` or the word. */
     if ((id & (TEFF__CALLBACKS_MAX - 1)) >= teff__atomic_u32_load_acquire(&stripe->made))
@@ -156,15 +157,31 @@ bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int cod
         &callback->word, &word, (word & ~(uint64_t)TEFF__CALLBACK_STATE) | TEFF__CALLBACK_CLAIMED));
     callback->value = answer;
     callback->code = code;
-    teff__atomic_i64_store_relaxed(&stripe->deadlines[id & (TEFF__CALLBACKS_MAX - 1)], INT64_MAX);
+    callback->done = claims->newest;
+    claims->newest = teff__stripe_index(stripe, callback) + 1;
+    if (claims->oldest == 0)
+        claims->oldest = claims->newest;
+    return true;
+}
 
+void teff__stripe_hand_over(teff__stripe *stripe, const teff__claims *claims)
+{
+    if (claims->newest == 0)
+        return;
+    teff__callback *oldest = &stripe->callbacks[claims->oldest - 1];
     uint32_t head = teff__atomic_u32_load_relaxed(&stripe->done);
     do
-        callback->done = head;
-    while (!teff__atomic_u32_cas_seq_cst(&stripe->done, &head,
-                                         teff__stripe_index(stripe, callback) + 1));
+        oldest->done = head;
+    while (!teff__atomic_u32_cas_seq_cst(&stripe->done, &head, claims->newest));
     teff__stripe_wake(stripe);
-    return true;
+}
+
+bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code)
+{
+    teff__claims claims = { 0, 0 };
+    const bool claimed = teff__stripe_claim_in(stripe, &claims, id, answer, code);
+    teff__stripe_hand_over(stripe, &claims);
+    return claimed;
 }
 
 uint32_t teff__stripe_take_done(teff__stripe *stripe)

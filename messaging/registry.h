@@ -100,30 +100,29 @@ typedef struct teff__callback_detail {
 } teff__callback_detail;
 
 typedef struct teff__stripe {
-    /*
-     * The line of opening and settling: owner only, but for `made` and `opened`, which anybody may
-     * read.
-     */
+    /* The line that claimers read: changes when the stripe grows or its client does. */
     _Alignas(TEFF__CACHE_LINE) teff__callback *callbacks;
-    teff__atomic_i64 *deadlines; /* owner; claimers */
-    uint32_t free;               /* the first free slot + 1, or 0 */
-    uint32_t base;               /* the stripe's bits in an id */
-    int64_t low_ns;              /* no open deadline is below; owner */
+    teff__atomic_i64 *deadlines;    /* owner */
+    teff__callback_detail *details; /* NULL until one is needed; owner */
     uint64_t generation_max;
+    teff__memory *memory;
+    uint32_t base;         /* the stripe's bits in an id */
     uint32_t worker;       /* the worker that owns it, or TEFF__NO_WORKER; fixed */
     teff__atomic_u32 made; /* slots that exist: owner; whoever sweeps */
-    teff__atomic_u64 opened;
-    teff__memory *memory;
-    /* a client's: received, not only claimed; owner */
-    _Alignas(TEFF__CACHE_LINE) teff__atomic_u64 closed;
-    teff__callback_detail *details; /* NULL until one is needed; owner */
-    void *owner; /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
-    teff__atomic_u32 gate; /* 1: closed; stop; owner */
-    /* 1: a client is there to read its mail; client; senders */
-    teff__atomic_u32 reads_mail;
     /* how its client is woken: 0 by the word `sleeping`, else by this eventfd, plus 1; client */
     teff__atomic_u32 wake_by;
+    void *owner; /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
+
+    /* The owner's line: opening and settling. Anybody may read `opened` and `closed`. */
+    _Alignas(TEFF__CACHE_LINE) teff__atomic_u64 opened;
+    teff__atomic_u64 closed; /* a client's: received, not only claimed */
+    int64_t low_ns;          /* no open deadline is below; owner */
+    uint32_t free;           /* the first free slot + 1, or 0; owner */
+    teff__atomic_u32 gate;   /* 1: closed; stop; owner */
+    /* 1: a client is there to read its mail; client; senders */
+    teff__atomic_u32 reads_mail;
     int wake_fd; /* of clients on a loop, once there was one; else -1. Guarded by the silo's lock */
+
     /* claimed slots for the client, a stack; claimers; owner */
     _Alignas(TEFF__CACHE_LINE) teff__atomic_u32 done;
     /* the word that a client sleeps on; owner; claimers */
@@ -320,6 +319,24 @@ static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t
  * False: another end won, and the answer is still the caller's to drop.
  */
 TEFF__INTERNAL bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code);
+
+/*
+ * Several ends of one stripe's callbacks, handed over at once: each enters its own, and hand_over
+ * tells the client. `newest` and `oldest` are slots + 1; all zero where there is none.
+ */
+typedef struct teff__claims {
+    uint32_t newest, oldest;
+} teff__claims;
+TEFF__INTERNAL bool teff__stripe_claim_in(teff__stripe *stripe, teff__claims *claims, uint64_t id,
+                                          void *answer, int code);
+TEFF__INTERNAL void teff__stripe_hand_over(teff__stripe *stripe, const teff__claims *claims);
+
+/* The owner has received a claimed callback: its deadline is over. */
+static inline void teff__stripe_received(teff__stripe *stripe, uint32_t slot)
+{
+    teff__atomic_i64_store_relaxed(&stripe->deadlines[slot], INT64_MAX);
+    teff__atomic_u64_increment_owner(&stripe->closed);
+}
 
 /*
  * The owner takes what was claimed: the first slot + 1, linked by `done` in the order of claiming; 0:

@@ -535,6 +535,7 @@ int teff_silo_stop(teff_silo *silo)
         return TEFF_EWOULDBLOCK;
     int r = TEFF_EINVALIDSTATE;
     bool join = false;
+    int64_t due_ns;
     teff__mutex_lock(&silo->exchange.lock);
     if (silo->state == SILO_ACTIVE)
         begin_stop(silo);
@@ -546,6 +547,8 @@ int teff_silo_stop(teff_silo *silo)
     teff__mutex_unlock(&silo->exchange.lock);
     if (join)
         join_threads(silo, silo->built);
+    if (r == 0) /* what was settled last is theirs, too */
+        (void)teff__clients_run_here(&silo->exchange, &due_ns);
     return r;
 }
 

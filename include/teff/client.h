@@ -24,7 +24,8 @@
  * Ownership: gives a client: free a blocking one with teff_client_destroy, one on a loop with
  *            teff_client_close_then. Borrows the silo, and the loop, until then.
  * Threads:   any; the client is then this thread's, or that of its loop, which may not run
- *            elsewhere meanwhile. In a simulated silo, the one that started it.
+ *            elsewhere meanwhile: the thread that runs it, and before that the first that uses the
+ *            client. In a simulated silo, the one that started it.
  * Errors:    TEFF_EINVAL: `silo` or `ret` is NULL. TEFF_EINVALIDSTATE: the silo is not active, or
  *            this is a thread of its.
  *            TEFF_ELIMIT: as many clients as there are stripes for them (64). TEFF_ENOMEM, a code
@@ -54,7 +55,7 @@ TEFF_EXPORT int teff_client_run(teff_client *client, int64_t timeout_ns);
  *
  * Ownership: takes `client`, if it returns 0; borrows `user` until `closed` has returned. `closed`
  *            may be NULL.
- * Threads:   the client's.
+ * Threads:   the client's; once the silo has stopped, any one that runs the loop from now on.
  * Suspends:  no.
  * Errors:    TEFF_EINVAL: `client` is NULL. TEFF_EINVALIDSTATE: not a client on a loop, another
  *            thread's, or closing already.

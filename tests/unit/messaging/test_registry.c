@@ -172,7 +172,30 @@ Test(registry, deadlines_lie_at_their_slots_and_go_with_the_call)
     const uint64_t of_client = open_client(0);
     cr_assert_eq(deadline_of(clients, 0), 1000);
     cr_assert(teff__stripe_claim(clients, of_client, NULL, 0));
+    cr_assert_eq(deadline_of(clients, 0), 1000); /* the line is the owner's alone */
+    teff__stripe_received(clients, 0);
     cr_assert_eq(deadline_of(clients, 0), INT64_MAX);
+}
+
+Test(registry, several_claims_are_handed_over_at_once_in_their_order)
+{
+    uint64_t ids[4];
+    teff__claims claims = { 0, 0 };
+    for (int i = 0; i < 4; i++)
+        ids[i] = open_client(0);
+    cr_assert(teff__stripe_claim(clients, ids[3], NULL, 0));
+    for (int i = 0; i < 3; i++)
+        cr_assert(teff__stripe_claim_in(clients, &claims, ids[i], NULL, 0));
+    cr_assert_not(teff__stripe_claim_in(clients, &claims, ids[3], NULL, 0));
+    teff__stripe_hand_over(clients, &claims);
+    teff__stripe_hand_over(clients, &(teff__claims){ 0, 0 }); /* nothing */
+    const uint32_t expected[] = { 4, 1, 2, 3 };
+    uint32_t next = teff__stripe_take_done(clients);
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(next, expected[i]);
+        next = clients->callbacks[next - 1].done;
+    }
+    cr_assert_eq(next, 0);
 }
 
 Test(registry, open_callbacks_are_counted_over_all_stripes)
