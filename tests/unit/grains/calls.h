@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of started calls and of completions share: one body run by each kind of caller, and
- * a look at what the workers counted.
+ * What the tests of started calls and of completions share: one body run by each kind of caller,
+ * and a look at what the workers counted.
  */
 #ifndef TEFF_TESTS_UNIT_GRAINS_CALLS_H
 #define TEFF_TESTS_UNIT_GRAINS_CALLS_H

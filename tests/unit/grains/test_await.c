@@ -153,6 +153,31 @@ Test(await, a_future_may_be_named_twice)
     by_each(await_twice_named, 5);
 }
 
+/* One that was waited for before, and is open still, ends first. */
+static int await_another(teff_caller *caller, void *user)
+{
+    size_t index = 4711;
+    const int64_t before_ns = teff_now_ns(caller);
+    (void)user;
+    const teff_future both[2] = { start_rest(caller, 10, 10 * MS),
+                                  start_rest(caller, 11, 20 * MS) };
+    const teff_future another = start_rest(caller, 12, 30 * MS);
+    cr_expect_eq(teff_await_any(caller, both, 2, &index), 0);
+    cr_expect_eq(index, 0);
+    cr_expect_eq(teff_await_any(caller, &another, 1, &index), 0);
+    cr_expect_eq(index, 0);
+    cr_expect_eq(teff_now_ns(caller) - before_ns, 30 * MS);
+    cr_expect_eq(probe_rest_claim(caller, both[0], NULL), 0);
+    cr_expect_eq(probe_rest_claim(caller, both[1], NULL), 0);
+    cr_expect_eq(probe_rest_claim(caller, another, NULL), 0);
+    return 5;
+}
+
+Test(await, one_that_is_not_waited_for_any_more_wakes_nobody)
+{
+    by_each(await_another, 5);
+}
+
 /* Two end in the same moment, while the one that waits for any is woken. */
 static int await_any_of_equals(teff_caller *caller, void *user)
 {
@@ -228,6 +253,10 @@ static void claim_inside(teff_caller *caller, void *user, const teff_outcome *ou
     cr_expect_eq(teff_await_any(caller, both, 2, &index), 0);
     cr_expect_eq(index, 1);
     cr_expect_eq(probe_rest_claim(caller, settled_one, NULL), 0);
+    const teff_future inside = start_rest(caller, 12, 0);
+    cr_expect_eq(probe_rest_claim(caller, inside, NULL), TEFF_EWOULDBLOCK);
+    cr_expect_eq(teff_silo_run(silo), 0);
+    cr_expect_eq(probe_rest_claim(caller, inside, NULL), 0); /* its answer lay there */
     tell("done");
 }
 
