@@ -9,6 +9,7 @@
 #include "grains/complete.h"
 #include "messaging/future.h"
 
+#include "teff/bytes.h"
 #include "teff/status.h"
 
 #include <stdarg.h>
@@ -49,6 +50,17 @@ static void run_other(teff__catalog *catalog, teff__activation *activation, teff
                              "the grain's type does not implement that interface");
 }
 
+/* Nobody waits for the result: the buffers that the handler gave with it go. */
+static void drop_unasked(teff__catalog *catalog, teff__message *message, const teff_method *method,
+                         int code, void *result)
+{
+    teff_bytes **bytes = result;
+    const uint32_t count = code == 0 ? teff__method_result_bytes(method) : 0;
+    for (uint32_t i = 0; i < count; i++)
+        (void)teff_bytes_unref(bytes[i]);
+    teff__postbox_drop(&catalog->postbox, message);
+}
+
 void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__message *message)
 {
     teff_handler *const *table = teff__type_table(activation->type, message->of);
@@ -79,7 +91,7 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
         table[message->method](&turn.caller, activation->data, (char *)message + argument, result);
     teff__turn_end(&turn);
     if (message->correlation == 0) {
-        teff__postbox_drop(&catalog->postbox, message);
+        drop_unasked(catalog, message, method, code, result);
         return;
     }
     if (TEFF__UNLIKELY(code != 0)) {
