@@ -65,6 +65,7 @@ typedef struct teff__pool {
     size_t object_size;      /* a multiple of a cache line */
     uint32_t made, made_max; /* objects carved so far, and how many may be; owner only */
     void *chunks;            /* for finish; owner only */
+    bool incomplete;         /* objects were lost with the stacks that held them; before finish */
     /* chains from other threads; any producer; owner */
     _Alignas(TEFF__CACHE_LINE) teff__atomic_pointer foreign;
 } teff__pool;
@@ -73,7 +74,10 @@ typedef struct teff__pool {
 TEFF__INTERNAL void teff__pool_init(teff__pool *pool, teff__memory *memory, size_t object_size,
                                     uint32_t made_max);
 
-/* Frees all chunks; no object of the pool may be in use by then, which debug builds check. */
+/*
+ * Frees all chunks; no object of the pool may be in use by then, which debug builds check, unless
+ * it is incomplete.
+ */
 TEFF__INTERNAL void teff__pool_finish(teff__pool *pool);
 
 /* Takes back what others returned, else carves a chunk. NULL: no memory, or made_max reached. */

@@ -246,8 +246,24 @@ static void catalogs_drain(teff_silo *silo)
     silo->drained = true;
 }
 
+/* A turn whose stack was dropped had a request in its frame, from whoever called it. */
+static void forgive_dropped(teff_silo *silo)
+{
+    uint32_t dropped = 0;
+    for (uint32_t i = 0; i < silo->built; i++)
+        dropped += silo->grains.catalogs[i]->suspended;
+    if (dropped == 0)
+        return;
+    for (uint32_t i = 0; i < silo->built; i++)
+        teff__postbox_forgive(&silo->grains.catalogs[i]->postbox);
+    for (uint32_t i = 0; i < TEFF__STRIPES - TEFF__STRIPES_WORKERS; i++)
+        if (silo->exchange.postboxes[i] != NULL)
+            teff__postbox_forgive(silo->exchange.postboxes[i]);
+}
+
 static void catalogs_finish(teff_silo *silo)
 {
+    forgive_dropped(silo);
     for (uint32_t i = 0; i < silo->built; i++) {
         teff__catalog_finish(silo->grains.catalogs[i]);
         teff__memory_free(&silo->memory, silo->grains.catalogs[i], sizeof(teff__catalog));
