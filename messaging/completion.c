@@ -48,6 +48,7 @@ void teff__completion_run(teff__completion *completion, teff__postbox *postbox, 
         ret = teff__message_value(answer);
         answer->held = 0; /* given to `done` */
     }
+    completion->begun = true; /* it may wait, and never go on */
     completion->thunk(completion->done, caller, completion->user, &outcome, ret);
     if (answer != NULL)
         teff__postbox_drop(postbox, answer);

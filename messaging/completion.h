@@ -29,6 +29,7 @@ typedef struct teff__completion {
     teff__item item;     /* on a worker's run queue, where it has no mailbox to wait in … */
     void *prefetched[2]; /* … and what stands behind every item */
     void *life;          /* of the task that made it; see grains/task.c */
+    bool begun;          /* `done` has been called */
 } teff__completion;
 
 _Static_assert(sizeof(teff__completion) <= TEFF__MESSAGE_SMALL, "it is a message of that class");
