@@ -20,6 +20,7 @@ typedef struct teff__task {
     teff__ring ring; /* of the catalog, from arrival to end */
     int (*run)(teff_task *task, void *user);
     void *user;
+    const teff__task_caller *caller; /* in its frame, once it runs */
 } teff__task;
 
 void teff__task_begin(teff__task_caller *task, teff__catalog *catalog, teff__task_life *life)
@@ -59,6 +60,7 @@ static void task_run(teff__worker *worker, teff__item *item)
     teff__task *task = teff__container_of(item, teff__task, item);
     teff__task_caller caller;
     teff__task_begin(&caller, catalog, NULL);
+    task->caller = &caller;
     const int result = task->run(&caller.caller, task->user);
     teff__task_end(&caller);
     if (caller.life != NULL)
@@ -85,6 +87,8 @@ void teff__tasks_drop(teff__catalog *catalog)
     while (!teff__ring_empty(&catalog->tasks)) {
         teff__task *task = teff__container_of(catalog->tasks.next, teff__task, ring);
         teff__ring_remove(&task->ring);
+        if (task->caller != NULL)
+            teff__task_life_unref(catalog, task->caller->life);
         teff__postbox_drop(&catalog->postbox, &task->message);
     }
 }
