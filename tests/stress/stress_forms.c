@@ -10,8 +10,8 @@
  * deadlines so short that the handlers answer, with buffers, after the caller has gone on. Then
  * `stops` silos are stopped with all of it in flight: awaited calls, futures, completions, one-way
  * messages, observers, sources that fire before, during and after the stop, turns that sleep. One
- * of a hundred has turns and tasks that sleep for an hour (it takes a second), and one has so many
- * that their stacks are dropped (three seconds).
+ * of a hundred has turns and tasks that sleep for an hour (it takes a second), one has so many that
+ * their stacks are dropped, and one so many activations that some are (two and three seconds).
  *
  * Each call that was made has ended once, each completion ran once, each buffer is gone, or the
  * silo could not be destroyed. Under the address sanitizer frames of functions that have returned
@@ -25,7 +25,7 @@
 #include <time.h>
 #include <uv.h>
 
-enum { TASKS_MAX = 256, CLIENTS_MAX = 16, TICKETS_HELD = 8, WAITS = 400, PARTS = 50 };
+enum { TASKS_MAX = 256, CLIENTS_MAX = 16, TICKETS_HELD = 8, WAITS = 400, BLOCKERS = 8, PARTS = 50 };
 
 /* Read by the address sanitizer before main. */
 const char *__asan_default_options(void);
@@ -397,33 +397,44 @@ static void stopped_client_main(void *user)
         stopped_client(self);
 }
 
-/* Turns and tasks that wait for an hour; with `block`, some keep their workers busy at the end. */
 static int waiting_task_main(teff_task *task, void *user)
 {
-    driver *self = user;
-    call_and_stay(&self->of->in, &self->chance, task, true);
+    part *self = user;
+    teff__chance chance;
+    teff__chance_init(&chance, seed + stage_round + reading(&self->in.ready));
+    call_and_stay(&self->in, &chance, task, true);
     return 0;
 }
 
-static void begin_waits(part *self, driver *by, uint32_t count, bool block)
+/*
+ * How turns and tasks wait for an hour: together with what else goes on; or so many, behind some
+ * that block their workers at the end of their turns, or when they are deactivated.
+ */
+typedef enum waits { WAIT_BESIDE, WAIT_BLOCKED, WAIT_IDLE } waits;
+
+static void begin_waits(part *self, teff__chance *chance, uint32_t count, waits how)
 {
     teff_client *client;
+    uint32_t ready = count;
     check(teff_client_create(self->in.silo, NULL, &client), "a client");
     for (uint32_t i = 0; i < count; i++) {
+        const bool blocks = how != WAIT_BESIDE && i < BLOCKERS;
+        const bool stays = how != WAIT_IDLE && (blocks || i % 2 == 0);
         shelf_ref to = shelf_at(WAITERS + i);
-        struct parcel parcel = parcel_make(&self->in, &by->chance, -1);
-        check(block && i < 8 ? shelf_block_send(client, &to, &parcel)
-                             : shelf_wait_send(client, &to, &parcel),
+        struct parcel parcel = parcel_make(&self->in, chance, stays ? -1 : 0);
+        check(blocks ? shelf_block_send(client, &to, &parcel)
+                     : shelf_wait_send(client, &to, &parcel),
               "a waiter");
         parcel_drop(&parcel);
-        if (i % 4 == 0)
-            check(
-                teff_silo_spawn(self->in.silo, TEFF_WORKER_ANY, waiting_task_main, by, NULL, NULL),
-                "spawn");
+        if (how == WAIT_IDLE || i % 4 != 0)
+            continue;
+        check(teff_silo_spawn(self->in.silo, TEFF_WORKER_ANY, waiting_task_main, self, NULL, NULL),
+              "spawn");
+        ready += 2; /* the task, and a completion of its */
     }
     if (teff_client_destroy(client) != NULL)
         fail("a client was not destroyed");
-    while (reading(&self->in.ready) < count + 2 * ((count + 3) / 4)) /* tasks, and a completion */
+    while (reading(&self->in.ready) < ready)
         pause_ns(100000);
     pause_ns(1000000);
 }
@@ -456,12 +467,10 @@ static void stop_round(part *self, teff__chance *chance)
     static driver drivers[TASKS_MAX + CLIENTS_MAX];
     const bool hard = stage_round % 100 == 7;
     const uint32_t callers = 6, threads = (uint32_t)clients;
-    static driver waiter;
     begin(self, hard ? 10000000 : 50000 + (int64_t)below(chance, 4000000), seed + stage_round);
     check(teff_cancel_create(self->in.silo, &self->source), "a source");
-    driver_init(&waiter, self, 1000, false);
     if (hard)
-        begin_waits(self, &waiter, 8, false);
+        begin_waits(self, chance, 8, WAIT_BESIDE);
     for (uint32_t i = 0; i < callers + threads; i++) {
         driver_init(&drivers[i], self, i, i % 2 == 1);
         if (i < callers)
@@ -482,13 +491,11 @@ static void stop_round(part *self, teff__chance *chance)
     book_close(&self->in, stage);
 }
 
-/* So many wait when it ends, behind some that block, that the stacks of the last are dropped. */
-static void dropped_round(part *self)
+/* So many wait when it ends, behind some that block, that the last do not come to their end. */
+static void dropped_round(part *self, teff__chance *chance, waits how)
 {
-    static driver waiter;
     begin(self, 10000000, seed + stage_round);
-    driver_init(&waiter, self, 0, false);
-    begin_waits(self, &waiter, WAITS, true);
+    begin_waits(self, chance, WAITS, how);
     check(teff_silo_stop(self->in.silo), "stop");
     end(self, true);
     /* Their calls never ended; but what was promised to somebody else was kept. */
@@ -549,7 +556,9 @@ int main(int count, char **given)
     stage = "stopping";
     for (stage_round = 0; stage_round < stops; stage_round++) {
         if (stage_round % 100 == 57)
-            dropped_round(&one);
+            dropped_round(&one, &chance, WAIT_BLOCKED);
+        else if (stage_round % 100 == 83)
+            dropped_round(&one, &chance, WAIT_IDLE);
         else
             stop_round(&one, &chance);
         add_up(&sum, &one.in);

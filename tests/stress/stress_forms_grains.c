@@ -13,6 +13,8 @@ TEFF_INTERFACE_DEFINE(shelf, SHELF_METHODS);
 /* --- Buffers ------------------------------------------------------------------------------- */
 
 enum { BYTES_MAX = 512 };
+/* Longer than stop waits for deactivation, and twice as long longer than for what is left then. */
+#define BLOCK_NS INT64_C(1200000000)
 
 static teff_bytes *bytes_make(teff_silo *silo, uint64_t stamp)
 {
@@ -318,6 +320,7 @@ bool call_leaver(book *in, teff__chance *chance, teff_caller *as, terms on)
 
 struct shelf {
     teff_bytes *kept;
+    bool blocks;
 };
 TEFF_HANDLERS(shelf, struct shelf, shelf, SHELF_METHODS);
 
@@ -403,7 +406,7 @@ static int shelf_on_keep(teff_turn *turn, struct shelf *self, const struct parce
     return 0;
 }
 
-/* Awaits what does not come before the silo stops, with a completion open, too. */
+/* Awaits what does not come before the silo stops; or returns, with a completion open. */
 static int shelf_on_wait(teff_turn *turn, struct shelf *self, const struct parcel *arg,
                          teff_none *ret)
 {
@@ -412,19 +415,32 @@ static int shelf_on_wait(teff_turn *turn, struct shelf *self, const struct parce
     (void)self, (void)ret;
     tick(&in->turns);
     (void)teff_turn_alloc(turn, 100);
-    call_and_stay(in, &chance, turn, false);
+    if (arg->nap_ns < 0) {
+        call_and_stay(in, &chance, turn, false);
+        return 0;
+    }
+    (void)call_then(in, &chance, turn, (terms){ .timeout_ns = HOUR_NS }, HOUR_NS);
+    tick(&in->ready);
     return 0;
 }
 
-/* The same, and then keeps its worker from what else is to go on. */
+/* Keeps the worker from all else, but only once: its thread lives for one silo. */
+static void block_once(int64_t ns)
+{
+    static _Thread_local bool blocked;
+    const struct timespec pause = { ns / 1000000000, ns % 1000000000 };
+    if (!blocked)
+        blocked = nanosleep(&pause, NULL) == 0;
+}
+
+/* The same, and blocks: at the end of the turn, or when it is deactivated. */
 static int shelf_on_block(teff_turn *turn, struct shelf *self, const struct parcel *arg,
                           teff_none *ret)
 {
-    static _Thread_local bool blocked; /* once by each worker, whose thread lives for one silo */
     const int r = shelf_on_wait(turn, self, arg, ret);
-    const struct timespec while_others_wait = { 1, 300000000 };
-    if (!blocked)
-        blocked = nanosleep(&while_others_wait, NULL) == 0;
+    self->blocks = arg->nap_ns >= 0;
+    if (!self->blocks)
+        block_once(BLOCK_NS);
     return r;
 }
 
@@ -432,6 +448,8 @@ static void shelf_deactivate(teff_turn *turn, void *self, int reason)
 {
     struct shelf *shelf = self;
     (void)turn, (void)reason;
+    if (shelf->blocks)
+        block_once(2 * BLOCK_NS);
     shelf->kept = teff_bytes_unref(shelf->kept);
 }
 
