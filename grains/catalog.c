@@ -336,6 +336,7 @@ void teff__catalog_drain(teff__catalog *catalog)
 {
     teff__memory *memory = catalog->exchange->memory;
     drop_queue(catalog, teff__inbox_take(&catalog->worker.inbox));
+    drop_answers(catalog); /* first: the run queue goes through activations, too */
     teff__activation *activation;
     for (uint32_t slot = 0;
          (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;) {
@@ -345,7 +346,6 @@ void teff__catalog_drain(teff__catalog *catalog)
     teff__route *route;
     for (uint32_t slot = 0; (route = teff__slotmap_next(&catalog->routes.slots, &slot)) != NULL;)
         drop_queue(catalog, route->waiting.head);
-    drop_answers(catalog);
     drop_futures(catalog);
     teff__tasks_drop(catalog);
     teff__turns_drop(catalog);
