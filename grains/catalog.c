@@ -332,10 +332,15 @@ static void drop_futures(teff__catalog *catalog)
     }
 }
 
+void teff__catalog_drain_mail(teff__catalog *catalog)
+{
+    drop_queue(catalog, teff__inbox_take(&catalog->worker.inbox));
+}
+
 void teff__catalog_drain(teff__catalog *catalog)
 {
     teff__memory *memory = catalog->exchange->memory;
-    drop_queue(catalog, teff__inbox_take(&catalog->worker.inbox));
+    teff__catalog_drain_mail(catalog);
     drop_answers(catalog); /* first: the run queue goes through activations, too */
     teff__activation *activation;
     for (uint32_t slot = 0;

@@ -112,6 +112,8 @@ TEFF__INTERNAL int teff__catalog_init(teff__catalog *catalog, teff__grains *grai
  * each other's messages.
  */
 TEFF__INTERNAL void teff__catalog_drain(teff__catalog *catalog);
+/* The same for mail only, that came since. */
+TEFF__INTERNAL void teff__catalog_drain_mail(teff__catalog *catalog);
 TEFF__INTERNAL void teff__catalog_finish(teff__catalog *catalog);
 
 /* Posts what was collected for other workers. */

@@ -238,11 +238,18 @@ const char *teff_silo_register_reason(const teff_silo *silo)
 
 /* --- Starting ------------------------------------------------------------------------------ */
 
-/* Drops what is left in catalogs that have ended: some of it holds buffers. Once. */
+/*
+ * Drops what is left in catalogs that have ended: some of it holds buffers. Once, but for mail: a
+ * source may fire after a destroy that found it held.
+ */
 static void catalogs_drain(teff_silo *silo)
 {
-    for (uint32_t i = 0; i < silo->built && !silo->drained; i++)
-        teff__catalog_drain(silo->grains.catalogs[i]);
+    for (uint32_t i = 0; i < silo->built; i++) {
+        if (silo->drained)
+            teff__catalog_drain_mail(silo->grains.catalogs[i]);
+        else
+            teff__catalog_drain(silo->grains.catalogs[i]);
+    }
     silo->drained = true;
 }
 
