@@ -444,7 +444,7 @@ static void on_stopped(void *user, int result)
     teff__atomic_u32_store_release((teff__atomic_u32 *)user, result == 0 ? 1 : 2);
 }
 
-/* Stops it while the source fires: before, during, after, or while two wait for stop. */
+/* Stops it, while the source fires: before, or during, or later. */
 static void stop(part *self)
 {
     teff__atomic_u32 stopped = { 0 };
@@ -456,8 +456,6 @@ static void stop(part *self)
     if (way == 2)
         teff_cancel_fire(self->source);
     check(teff_silo_stop(self->in.silo), "stop");
-    if (way == 3)
-        teff_cancel_fire(self->source);
     if (way != 1 && teff__atomic_u32_load_acquire(&stopped) != 1)
         fail("`stopped` did not run");
 }
@@ -486,6 +484,11 @@ static void stop_round(part *self, teff__chance *chance)
     stop(self);
     for (uint32_t i = callers; i < callers + threads; i++)
         teff__thread_join(&drivers[i].thread);
+    if (stage_round % 4 == 3) {
+        if (stage_round % 8 == 3 && teff_silo_destroy(self->in.silo) != self->in.silo)
+            fail("a silo was destroyed while there is a source of its");
+        teff_cancel_fire(self->source);
+    }
     (void)teff_cancel_unref(self->source);
     end(self, false);
     book_close(&self->in, stage);
