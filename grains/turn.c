@@ -51,8 +51,9 @@ static void run_other(teff__catalog *catalog, teff__activation *activation, teff
 }
 
 /* Nobody waits for the result: the buffers that the handler gave with it go. */
-static void drop_unasked(teff__catalog *catalog, teff__message *message, const teff_method *method,
-                         int code, void *result)
+__attribute__((noinline)) static void drop_unasked(teff__catalog *catalog, teff__message *message,
+                                                   const teff_method *method, int code,
+                                                   void *result)
 {
     teff_bytes **bytes = result;
     const uint32_t count = code == 0 ? teff__method_result_bytes(method) : 0;
