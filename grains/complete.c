@@ -63,19 +63,38 @@ void teff__complete_turn(teff__catalog *catalog, teff__activation *activation,
     teff__turn_end(&turn, 0);
 }
 
-void teff__complete_orphans(teff__catalog *catalog, teff__activation *activation)
+/* Takes the completions out of a mailbox, in their order. */
+static teff__queue take_from_mailbox(teff__activation *activation)
 {
-    teff__queue mail = activation->mailbox, kept = { NULL, NULL };
+    teff__queue mail = activation->mailbox, kept = { NULL, NULL }, taken = { NULL, NULL };
     for (teff__link *link; (link = teff__queue_pop(&mail)) != NULL;) {
-        teff__message *message = (teff__message *)link;
-        if (message->kind != TEFF__MESSAGE_COMPLETION) {
+        if (((teff__message *)link)->kind != TEFF__MESSAGE_COMPLETION) {
             teff__queue_push(&kept, link);
             continue;
         }
         activation->mail_count--;
-        teff__complete_alone(catalog, teff__completion_of(message));
+        teff__queue_push(&taken, link);
     }
     activation->mailbox = kept;
+    return taken;
+}
+
+void teff__complete_orphans(teff__catalog *catalog, teff__activation *activation)
+{
+    teff__queue orphans = take_from_mailbox(activation);
+    for (teff__link *link; (link = teff__queue_pop(&orphans)) != NULL;)
+        teff__complete_alone(catalog, teff__completion_of((teff__message *)link));
+}
+
+static void take_from_run_queue(teff__worker *worker)
+{
+    teff__queue items = worker->run_queue;
+    teff__queue_init(&worker->run_queue);
+    for (teff__link *link; (link = teff__queue_pop(&items)) != NULL;) {
+        teff__item *item = (teff__item *)link;
+        if (item->run != run_alone && item->run != run_as_task)
+            teff__worker_push(worker, item);
+    }
 }
 
 /* One that is suspended for good: `done` was called, and goes no further. */
@@ -88,10 +107,12 @@ static void drop_begun(teff__catalog *catalog, teff__completion *completion)
 
 void teff__complete_all(teff__catalog *catalog)
 {
+    /* What still waits for its turn is found by the ring, and may be found nowhere else later. */
     teff__activation *activation;
     for (uint32_t slot = 0;
          (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;)
-        teff__complete_orphans(catalog, activation);
+        (void)take_from_mailbox(activation);
+    take_from_run_queue(&catalog->worker);
     catalog->worker.running = true; /* these are on the worker, as all that ran before */
     while (!teff__ring_empty(&catalog->completions)) {
         teff__completion *completion =

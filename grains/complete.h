@@ -29,7 +29,10 @@ TEFF__INTERNAL void teff__complete_turn(teff__catalog *catalog, teff__activation
 /* Takes the completions out of the mailbox of an activation that is gone: they run alone. */
 TEFF__INTERNAL void teff__complete_orphans(teff__catalog *catalog, teff__activation *activation);
 
-/* The worker ends: runs what is left, alone, on the host's stack. */
+/*
+ * The worker ends: runs what is left, alone, on the host's stack, and drops what had begun and will
+ * not go on.
+ */
 TEFF__INTERNAL void teff__complete_all(teff__catalog *catalog);
 
 #endif

@@ -9,6 +9,7 @@
 #include "grains/complete.h"
 #include "messaging/future.h"
 
+#include "teff/bytes.h"
 #include "teff/status.h"
 
 #include <stdarg.h>

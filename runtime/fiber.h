@@ -175,12 +175,21 @@ TEFF__INTERNAL void teff__fiber_jump(teff__fiber *from, teff__fiber *to);
 #include "runtime/arch/fiber_aarch64.h"
 #endif
 
+#ifdef TEFF__FIBER_ASAN
+/*
+ * The address sanitizer keeps no frame for use after return of a function with assembly in it, and
+ * those that suspend are just the ones whose frames others write.
+ */
+#define TEFF__FIBER_INLINE __attribute__((noinline, unused))
+#else
+#define TEFF__FIBER_INLINE inline __attribute__((always_inline))
+#endif
+
 /*
  * Leaves `from`, which runs, for `to`, which does not; returns when somebody switches back to
  * `from`.
  */
-static inline __attribute__((always_inline)) void teff__fiber_switch(teff__fiber *from,
-                                                                     teff__fiber *to)
+static TEFF__FIBER_INLINE void teff__fiber_switch(teff__fiber *from, teff__fiber *to)
 {
 #ifdef TEFF__FIBER_ASAN
     __sanitizer_start_switch_fiber(&from->asan_stack, to->stack_low, to->stack_bytes);
