@@ -334,8 +334,8 @@ void teff__pool_finish(teff__pool *pool)
 {
     /* pairs with put_foreign's release */
     const teff__pool_link *foreign = teff__atomic_pointer_exchange_acquire(&pool->foreign, NULL);
-    teff_assert_slow(pool->memory->stacks_dropped ||
-                     chain_length(pool->free) + chain_length(foreign) == pool->made);
+    teff_assert_slow(chain_length(pool->free) + chain_length(foreign) == pool->made ||
+                     pool->memory->stacks_dropped);
     chunk *next;
     for (chunk *each = pool->chunks; each != NULL; each = next) {
         next = each->next;
