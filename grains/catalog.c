@@ -337,6 +337,7 @@ void teff__catalog_drain(teff__catalog *catalog)
     teff__memory *memory = catalog->exchange->memory;
     memory->stacks_dropped |= catalog->suspended != 0;
     drop_queue(catalog, teff__inbox_take(&catalog->worker.inbox));
+    drop_answers(catalog); /* first: activations stand on the run queue, too */
     teff__activation *activation;
     for (uint32_t slot = 0;
          (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;) {
@@ -350,7 +351,6 @@ void teff__catalog_drain(teff__catalog *catalog)
         drop_queue(catalog, route->waiting.head);
         teff__queue_init(&route->waiting);
     }
-    drop_answers(catalog);
     drop_futures(catalog);
     teff__tasks_drop(catalog);
     teff__turns_drop(catalog);
