@@ -395,3 +395,35 @@ Test(buffers_dropped_late, a_completion_whose_stack_is_dropped_was_called_all_th
     all_back();
     cr_assert_null(teff_silo_destroy(silo));
 }
+
+static int resumed;
+
+static int takes_its_answer_slowly(teff_task *task, void *user)
+{
+    box_ref box = box_at((uint64_t)(uintptr_t)user);
+    struct sack ret = { 0 };
+    (void)box_echo_start(task, &box, sack_of(0));
+    (void)box_nap(task, &box, sack_of(SECOND), &ret);
+    teff_bytes_unref(ret.bytes);
+    resumed++;
+    be_slow(100 * SECOND);
+    return 0;
+}
+
+Test(buffers_dropped_late, answers_and_futures_of_tasks_whose_stacks_are_dropped_give_theirs_back)
+{
+    open_two();
+    settle_boxes();
+    for (uintptr_t key = 1000; key < 1600; key++)
+        cr_assert_eq(teff_silo_spawn(silo, 0, takes_its_answer_slowly, (void *)key, NULL, NULL), 0);
+    cr_assert_eq(teff_silo_run(silo), 0);
+    cr_assert_eq(turns, 1200); /* all futures are settled, and all naps have begun */
+    cr_assert_eq(teff_silo_stop(silo), 0);
+    cr_assert_eq(naps_ended, 600);
+    cr_assert_gt(resumed, 0);
+    cr_assert_lt(resumed, 600);
+    cr_assert_null(teff_client_destroy(client));
+    cr_assert_eq(teff_silo_destroy(silo), silo);
+    all_back();
+    cr_assert_null(teff_silo_destroy(silo));
+}
