@@ -64,8 +64,6 @@ struct teff__catalog {
     teff__routes routes;
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__outgoing *outgoing;
-    teff__queue answers; /* for clients on loops, to be handed over with the pass */
-    uint32_t answers_count;
     uint32_t suspended;   /* turns and tasks that wait */
     uint32_t mailbox_max; /* the silo's */
     bool begun;           /* worker_start, if any, succeeded */
@@ -80,6 +78,8 @@ struct teff__catalog {
     void *context;          /* from worker_start */
     uint64_t late;          /* statistic: answers that nobody waited for */
     uint64_t unclaimed;     /* statistic: futures that their callers left */
+    teff__queue answers;    /* for clients on loops, to be handed over with the pass */
+    uint32_t answers_count;
     teff__postbox postbox;
     teff__message control[TEFF__STOP_SETTLE + 1]; /* one for each phase of stop */
 };

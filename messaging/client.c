@@ -228,8 +228,6 @@ void teff__client_take(teff__client *client)
         next = callback->done;
         receive(client, callback, slot);
     }
-    if (client->loop != NULL && (client->ready.head != NULL || client->requests.head != NULL))
-        teff__client_loop_hold(client); /* nobody else will say that they are there */
 }
 
 int64_t teff__client_due_ns(teff__client *client)
