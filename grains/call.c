@@ -92,6 +92,7 @@ static int call_from_client(teff__request *request, void *ret)
         return teff__caller_fail(request->caller, r, true, method, NULL);
     if (answer->address != 0)
         request->to->route = answer->address;
+    teff__client_remember(client, request->hash, answer);
     return teff__call_take_answer(request->caller, client->postbox, method, answer, ret);
 }
 

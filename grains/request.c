@@ -160,20 +160,29 @@ static const teff__type *client_type(teff__client *client, const teff__grains *g
  * client's messages to one grain takes the same way, also when it comes by another reference, or
  * after a call that timed out.
  */
-static int send_from_client(teff__client *client, const teff_ref *to, uint32_t flags,
-                            teff__message *message)
+static int send_from_client(teff__client *client, teff__request *request, teff__message *message)
 {
     teff__exchange *exchange = client->exchange;
     const teff__grains *grains = teff__silo_grains(exchange->silo);
+    const teff_ref *to = request->to;
     const teff__type *type = client_type(client, grains, to);
     if (type == NULL)
         return teff__observer_is(to) ? teff__observer_send(exchange, to, message) : TEFF_EINVAL;
     const uint64_t hash = teff__key_hash(&grains->seed, type->id, &to->key);
-    const teff__client_hint *hint = &client->hints[hash % TEFF__CLIENT_HINTS];
-    message->address = to->route == 0 && hint->hash == hash ? hint->address : to->route;
-    if ((flags & TEFF__CALLBACK_DETAILED) != 0)
+    teff__client_hint *hint = teff__client_hint_of(client, hash);
+    const bool known =
+        hint->hash == hash && hint->type == type && teff__key_equal(&hint->key, &to->key);
+    if (known && hint->address != 0) {
+        message->address = hint->address;
+    } else {
+        message->address = to->route;
+        message->flags |= TEFF__MESSAGE_HINT;
+    }
+    if (!known)
+        *hint = (teff__client_hint){ hash, 0, type, to->key };
+    request->hash = hash;
+    if (request->flags != 0 && !request->one_way)
         teff__stripe_detail(client->stripe, message->correlation)->hash = hash;
-    message->flags |= TEFF__MESSAGE_HINT;
     teff__message_address_to(message, &type->def.name, &to->key);
     teff__client_send(client, (uint32_t)(hash % exchange->workers_count), message);
     return 0;
@@ -230,10 +239,8 @@ int teff__request_send(teff__request *request)
         message->correlation = request->id;
         message->deadline_ns = asked.deadline_ns;
     }
-    r = teff__caller_outside(caller)
-            ? send_from_client(caller->home, request->to, request->one_way ? 0 : request->flags,
-                               message)
-            : teff__catalog_send(caller->home, request->to, message);
+    r = teff__caller_outside(caller) ? send_from_client(caller->home, request, message)
+                                     : teff__catalog_send(caller->home, request->to, message);
     return r != 0 ? unsent(request, &asked, message, r) : 0;
 }
 

@@ -28,6 +28,7 @@ typedef struct teff__request {
     void *waiter;                 /* awaited on a worker: the await */
     teff__completion *completion; /* with _THEN */
     uint64_t id;                  /* of the callback: set by send */
+    uint64_t hash;                /* of the grain, of a client's request: set by send */
 } teff__request;
 
 /*

@@ -130,11 +130,18 @@ int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags,
 {
     teff__stripe *stripe = client->stripe;
     int r = 0;
+    if (teff__atomic_u32_load_acquire(&stripe->gate) != TEFF__GATE_OPEN)
+        return TEFF_EUNAVAILABLE;
     if ((flags & TEFF__CALLBACK_DETAILED) != 0 && (r = teff__stripe_need_details(stripe)) != 0)
         return r;
     teff__callback *callback = teff__stripe_take(stripe, &r);
     if (callback == NULL)
         return r;
+    if (client->loop != NULL) { /* only this thread will end it */
+        *ret_id = teff__stripe_open(stripe, callback, NULL, deadline_ns, flags);
+        *ret_sendable = true;
+        return 0;
+    }
     *ret_sendable = teff__stripe_open_shared(stripe, callback, deadline_ns, flags, ret_id);
     if (!*ret_sendable && teff__stripe_retract(stripe, *ret_id))
         return TEFF_EUNAVAILABLE;
@@ -172,12 +179,10 @@ void teff__client_drop_future(teff__client *client, uint64_t id)
 
 /* --- What comes to it ---------------------------------------------------------------------- */
 
-/* Takes a callback that was claimed: it is settled, or its completion is ready. */
-static void receive(teff__client *client, teff__callback *callback, uint32_t slot)
+/* A call has ended: its future is settled, or its completion is ready. */
+static void finish(teff__client *client, teff__callback *callback, uint64_t id)
 {
     const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
-    const uint64_t id = teff__stripe_open_id(client->stripe, slot);
-    teff__stripe_received(client->stripe, slot);
     if (word & TEFF__CALLBACK_CANCEL)
         teff__cancel_unlink(&client->exchange->registry, id);
     if ((word & TEFF__CALLBACK_THEN) == 0) {
@@ -191,6 +196,13 @@ static void receive(teff__client *client, teff__callback *callback, uint32_t slo
     teff__queue_push(&client->ready, &completion->message.link);
 }
 
+/* Takes a callback that was claimed. */
+static void receive(teff__client *client, teff__callback *callback, uint32_t slot)
+{
+    teff__stripe_received(client->stripe, slot);
+    finish(client, callback, teff__stripe_open_id(client->stripe, slot));
+}
+
 /* A source has fired: its calls are claimed, and come with the done list. */
 static void cancel_branch(teff__client *client, teff__message *message)
 {
@@ -202,27 +214,21 @@ static void cancel_branch(teff__client *client, teff__message *message)
     teff__cancel_told(message);
 }
 
-/* Remembers where the grain of a call is whose reference nobody corrects. */
-static void remember(teff__client *client, uint64_t hash, const teff__message *answer)
-{
-    teff__client_hint *hint = &client->hints[hash % TEFF__CLIENT_HINTS];
-    if (answer->address != 0 && (hint->hash != hash || hint->address != answer->address))
-        *hint = (teff__client_hint){ hash, answer->address };
-}
-
-/* An answer that came as mail: the client settles it, unless its call has ended. */
+/* An answer came as mail, to a client on a loop; perhaps to the one before it on this stripe. */
 static void settle(teff__client *client, teff__message *answer)
 {
-    teff__stripe *stripe = client->stripe;
     const uint64_t id = answer->correlation;
-    teff__callback *callback = teff__stripe_claim_own(stripe, id, answer);
+    teff__callback *callback =
+        client->loop != NULL ? teff__stripe_settle(client->stripe, id) : NULL;
     if (callback == NULL) {
         teff__postbox_drop(client->postbox, answer);
         return;
     }
-    if (stripe->details != NULL)
-        remember(client, teff__stripe_detail(stripe, id)->hash, answer);
-    receive(client, callback, teff__stripe_index(stripe, callback));
+    /* Calls that wait are not for a loop: each has a detail. */
+    teff__client_remember(client, teff__stripe_detail(client->stripe, id)->hash, answer);
+    callback->value = answer;
+    callback->code = 0;
+    finish(client, callback, id);
 }
 
 static void take_mail(teff__client *client)
@@ -231,12 +237,15 @@ static void take_mail(teff__client *client)
          mail = next) {
         teff__message *message = (teff__message *)mail;
         next = mail->next;
-        if (message->kind == TEFF__MESSAGE_RESPONSE)
+        if (message->kind == TEFF__MESSAGE_RESPONSE) {
+            teff__prefetch_write(message); /* it will be the next request */
+            teff__prefetch_write((const char *)message + TEFF__CACHE_LINE);
             settle(client, message);
-        else if (message->kind == TEFF__MESSAGE_CANCEL)
+        } else if (message->kind == TEFF__MESSAGE_CANCEL) {
             cancel_branch(client, message);
-        else
+        } else {
             teff__queue_push(&client->requests, mail);
+        }
     }
 }
 
@@ -245,6 +254,10 @@ void teff__client_take(teff__client *client)
     teff__stripe *stripe = client->stripe;
     if (!teff__inbox_empty(&stripe->mail))
         take_mail(client);
+    if (TEFF__UNLIKELY(client->loop != NULL &&
+                       teff__atomic_u32_load_acquire(&stripe->gate) == TEFF__GATE_ENDED) &&
+        teff__client_open_count(client) != 0)
+        teff__stripe_claim_all(stripe, TEFF_EUNAVAILABLE);
     for (uint32_t next = teff__stripe_take_done(stripe); next != 0;) {
         const uint32_t slot = next - 1;
         teff__callback *callback = &stripe->callbacks[slot];
@@ -465,6 +478,7 @@ static void stop_reading(teff__client *client)
 
 void teff__client_wind_up(teff__client *client)
 {
+    teff__client_take(client); /* answers that are there count */
     stop_reading(client);
     uint32_t slot = 0;
     for (uint64_t id; (id = teff__stripe_next_open(client->stripe, &slot)) != 0;)

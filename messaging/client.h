@@ -39,9 +39,14 @@ typedef struct teff__client_loop teff__client_loop;
 
 enum { TEFF__CLIENT_HINTS = 256 };
 
-/* Where a grain was when it last answered. */
+/*
+ * Where a grain was when it last answered. Its whole id is there, so that the client vouches for the
+ * address, and the worker need not fetch the request's reference to compare.
+ */
 typedef struct teff__client_hint {
     uint64_t hash, address;
+    const void *type; /* a teff__type */
+    teff_key key;
 } teff__client_hint;
 
 struct teff__client {
@@ -131,6 +136,21 @@ TEFF__INTERNAL void teff__client_wait(teff__client *client, uint64_t id);
 
 /* Blocks until something may have come. */
 TEFF__INTERNAL void teff__client_wait_step(teff__client *client);
+
+/* The hint for grains of that hash, which may be of another one. */
+static inline teff__client_hint *teff__client_hint_of(teff__client *client, uint64_t hash)
+{
+    return &client->hints[hash % TEFF__CLIENT_HINTS];
+}
+
+/* An answer came from the grain of a request that was sent with that hint: it may be elsewhere. */
+static inline void teff__client_remember(teff__client *client, uint64_t hash,
+                                         const teff__message *answer)
+{
+    teff__client_hint *hint = teff__client_hint_of(client, hash);
+    if (hint->hash == hash && answer->address != 0)
+        hint->address = answer->address;
+}
 
 /* Takes the answer of a settled callback, or NULL and a code, and frees its slot. */
 TEFF__INTERNAL int teff__client_free(teff__client *client, uint64_t id, teff__message **ret_answer);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "messaging/exchange.h"
 
+#include "messaging/client.h"
+
 void teff__exchange_post_all(teff__exchange *exchange, teff__outgoing *outgoing, uint64_t *dirty)
 {
     while (*dirty != 0) {
@@ -20,6 +22,9 @@ void teff__exchange_respond(teff__exchange *exchange, teff__message *message)
         teff__message_send_home(message);
     else if (stripe->worker != TEFF__NO_WORKER)
         teff__exchange_post(exchange, stripe->worker, message);
+    else if (teff__atomic_u32_load_relaxed(&stripe->wake_by) != 0)
+        teff__client_post_chain(exchange, (uint32_t)(stripe - exchange->registry.stripes),
+                                &message->link, &message->link);
     else if (!teff__stripe_claim(stripe, message->correlation, message, 0))
         teff__message_send_home(message);
 }

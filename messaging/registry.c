@@ -138,33 +138,32 @@ void teff__stripe_wake(teff__stripe *stripe)
 
 void teff__stripe_close_gate(teff__stripe *stripe)
 {
-    teff__atomic_u32_store_seq_cst(&stripe->gate, 1);
+    teff__atomic_u32_store_seq_cst(&stripe->gate, TEFF__GATE_CLOSED);
     teff__stripe_wake(stripe);
 }
 
-/* Who moves it from open to claimed has won, and its end stands in it. NULL: another one has. */
-static teff__callback *claim(teff__stripe *stripe, uint64_t id, void *answer, int code)
+void teff__stripe_end(teff__stripe *stripe, int code)
 {
-    /* Acquire: what the owner put into the slot before it published `made` or the word. */
-    if ((id & (TEFF__CALLBACKS_MAX - 1)) >= teff__atomic_u32_load_acquire(&stripe->made))
-        return NULL;
-    teff__callback *callback = teff__stripe_at(stripe, id);
-    uint64_t word = teff__atomic_u64_load_acquire(&callback->word);
-    do {
-        if (!teff__callback_is_open(word, id))
-            return NULL;
-    } while (!teff__atomic_u64_cas_acq_rel(
-        &callback->word, &word, (word & ~(uint64_t)TEFF__CALLBACK_STATE) | TEFF__CALLBACK_CLAIMED));
-    callback->value = answer;
-    callback->code = code;
-    return callback;
+    teff__atomic_u32_store_seq_cst(&stripe->gate, TEFF__GATE_ENDED);
+    if (teff__atomic_u32_load_relaxed(&stripe->wake_by) == 0)
+        teff__stripe_claim_all(stripe, code);
+    teff__stripe_wake(stripe);
 }
 
 bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code)
 {
-    teff__callback *callback = claim(stripe, id, answer, code);
-    if (callback == NULL)
+    /* Acquire: what the owner put into the slot before it published `made` or the word. */
+    if ((id & (TEFF__CALLBACKS_MAX - 1)) >= teff__atomic_u32_load_acquire(&stripe->made))
         return false;
+    teff__callback *callback = teff__stripe_at(stripe, id);
+    uint64_t word = teff__atomic_u64_load_acquire(&callback->word);
+    do {
+        if (!teff__callback_is_open(word, id))
+            return false;
+    } while (!teff__atomic_u64_cas_acq_rel(
+        &callback->word, &word, (word & ~(uint64_t)TEFF__CALLBACK_STATE) | TEFF__CALLBACK_CLAIMED));
+    callback->value = answer;
+    callback->code = code;
     uint32_t head = teff__atomic_u32_load_relaxed(&stripe->done);
     do
         callback->done = head;
@@ -172,11 +171,6 @@ bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int cod
                                          teff__stripe_index(stripe, callback) + 1));
     teff__stripe_wake(stripe);
     return true;
-}
-
-teff__callback *teff__stripe_claim_own(teff__stripe *stripe, uint64_t id, void *answer)
-{
-    return claim(stripe, id, answer, 0);
 }
 
 uint32_t teff__stripe_take_done(teff__stripe *stripe)

@@ -3,21 +3,22 @@
  * The callback registry: every call that waits for an answer, in a slot of a stripe.
  *
  * A stripe belongs to one owner: a worker (which owns several) or a client. Only the owner opens
- * callbacks and frees their slots. A worker's callbacks are settled by the worker alone, whatever
- * brings the end: one thread sees response, timeout, cancellation and stop of a call. A client's
- * are settled by whoever comes first, with one compare-and-swap to *claimed*; the winner hands the
- * slot to the client through the stripe's done list, and every loser is silent.
+ * callbacks and frees their slots. The callbacks of a worker, and of a client on a loop, are settled
+ * by their owner alone, whatever brings the end: one thread sees response, timeout, cancellation and
+ * stop of a call. Those of a blocking client are settled by whoever comes first, with one
+ * compare-and-swap to *claimed*; the winner hands the slot to the client through the stripe's done
+ * list, and every loser is silent.
  *
  *     free ─► open ─► free                a worker's awaited call
  *              ├────► settled ─► free     a future, until it is claimed; or one with a detail
- *              └────► claimed ─► settled ─► free     a client's: claimed by the winner
+ *              └────► claimed ─► settled ─► free     a client's, claimed by the winner
  *
  * The correlation id names stripe, slot (24 bits together) and generation (40 bits: 18 hours of one
  * slot at 60 ns), so finding a callback is an index, and a late or forged id fails one comparison.
  * A slot whose generation is exhausted is retired. Deadlines lie in one array per stripe, INT64_MAX
  * where nothing is open.
  *
- * The gate of a client's stripe. The client publishes the slot and then looks at the gate; stop
+ * The gate of a blocking client's stripe. The client publishes the slot and then looks at the gate; stop
  * closes the gate and then reads the slots. Both sides "set mine, then look at yours": all four
  * accesses, and those of `made`, are seq_cst. Acquire and release would let both miss each other. A
  * worker's gate is a plain flag of its own.
@@ -75,6 +76,9 @@ enum {
     TEFF__CALLBACK_SHIFT = 8 /* of the generation in the word */
 };
 
+/* Whether calls may be opened in a client's stripe, or be answered at all. */
+typedef enum teff__gate { TEFF__GATE_OPEN, TEFF__GATE_CLOSED, TEFF__GATE_ENDED } teff__gate;
+
 typedef struct teff__callback {
     teff__atomic_u64 word; /* generation, flags, state: owner; claimers of a client's */
     /* open: who waits, or NULL; claimed and settled: the answer, or NULL. Owner; the claimer */
@@ -119,7 +123,7 @@ typedef struct teff__stripe {
     teff__atomic_u64 closed; /* a client's: received, not only claimed */
     int64_t low_ns;          /* no open deadline is below; owner */
     uint32_t free;           /* the first free slot + 1, or 0; owner */
-    teff__atomic_u32 gate;   /* 1: closed; stop; owner */
+    teff__atomic_u32 gate;   /* a client's: teff__gate; stop; owner */
     /* 1: a client is there to read its mail; client; senders */
     teff__atomic_u32 reads_mail;
     int wake_fd; /* of clients on a loop, once there was one; else -1. Guarded by the silo's lock */
@@ -321,13 +325,6 @@ static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t
  */
 TEFF__INTERNAL bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code);
 
-/*
- * The client itself takes the end of an open callback, which nobody hands over. NULL: another end
- * won.
- */
-TEFF__INTERNAL teff__callback *teff__stripe_claim_own(teff__stripe *stripe, uint64_t id,
-                                                      void *answer);
-
 /* The owner has received a claimed callback: its deadline is over. */
 static inline void teff__stripe_received(teff__stripe *stripe, uint32_t slot)
 {
@@ -366,5 +363,11 @@ TEFF__INTERNAL void teff__stripe_close_gate(teff__stripe *stripe);
  * Ends every open callback of a client's stripe with `code`. Any thread, after the gate was closed.
  */
 TEFF__INTERNAL void teff__stripe_claim_all(teff__stripe *stripe, int code);
+
+/*
+ * Nobody is left to answer: ends every open callback of a blocking client, and tells one on a loop,
+ * which ends its own. Any thread, after the gate was closed.
+ */
+TEFF__INTERNAL void teff__stripe_end(teff__stripe *stripe, int code);
 
 #endif

@@ -452,7 +452,7 @@ static void stop_waiter_destroy(stop_waiter *waiter)
 static void finish_stop(teff_silo *silo)
 {
     for (uint32_t i = TEFF__STRIPES_WORKERS; i < TEFF__STRIPES; i++)
-        teff__stripe_claim_all(&silo->exchange.registry.stripes[i], TEFF_EUNAVAILABLE);
+        teff__stripe_end(&silo->exchange.registry.stripes[i], TEFF_EUNAVAILABLE);
     teff__mutex_lock(&silo->exchange.lock);
     const bool stopping = silo->state == SILO_STOPPING; /* else a start is being undone */
     stop_waiter *waiters = silo->waiters;

@@ -177,19 +177,19 @@ Test(registry, deadlines_lie_at_their_slots_and_go_with_the_call)
     cr_assert_eq(deadline_of(clients, 0), INT64_MAX);
 }
 
-Test(registry, what_the_owner_claims_itself_is_not_handed_over)
+Test(registry, the_end_claims_what_a_blocking_client_has_open_and_leaves_a_loops_to_its_owner)
 {
-    int answer;
-    const uint64_t own = open_client(0), lost = open_client(0);
-    const teff__callback *callback = teff__stripe_claim_own(clients, own, &answer);
-    cr_assert_not_null(callback);
-    cr_assert_eq(callback->value, &answer);
+    const uint64_t id = open_client(0);
+    teff__stripe_end(clients, TEFF_EUNAVAILABLE);
+    cr_assert_neq(teff__stripe_take_done(clients), 0);
+    cr_assert_eq(clients->callbacks[id & 0x1ffff].code, TEFF_EUNAVAILABLE);
+
+    teff__atomic_u32_store_relaxed(&clients->wake_by, 1);
+    const uint64_t on_loop = open_client(0);
+    teff__stripe_end(clients, TEFF_EUNAVAILABLE);
     cr_assert_eq(teff__stripe_take_done(clients), 0);
-    cr_assert_null(teff__stripe_claim_own(clients, own, NULL));
-    cr_assert_not(teff__stripe_claim(clients, own, NULL, TEFF_ETIMEDOUT));
-    cr_assert(teff__stripe_claim(clients, lost, NULL, TEFF_ETIMEDOUT));
-    cr_assert_null(teff__stripe_claim_own(clients, lost, &answer));
-    cr_assert_null(teff__stripe_claim_own(clients, lost + 1000, &answer));
+    cr_assert(teff__stripe_claim(clients, on_loop, NULL, TEFF_ECANCELED));
+    teff__atomic_u32_store_relaxed(&clients->wake_by, 0);
 }
 
 Test(registry, open_callbacks_are_counted_over_all_stripes)
