@@ -57,8 +57,8 @@ teff_future teff_call_start(teff_caller *caller, teff_ref *to, const teff_interf
 /* --- Waiting ------------------------------------------------------------------------------- */
 
 /* A future of the caller's: 0, with its callback (NULL: it is a status); TEFF_EINVAL: none. */
-static int find(const teff__registry *registry, const teff_caller *caller, teff_future future,
-                teff__callback **ret)
+TEFF__HOT_INLINE int find(const teff__registry *registry, const teff_caller *caller,
+                          teff_future future, teff__callback **ret)
 {
     int status;
     *ret = NULL;
@@ -73,30 +73,56 @@ static bool is_settled(const teff__callback *callback)
     return callback == NULL || teff__callback_state_of(callback) == TEFF__CALLBACK_SETTLED;
 }
 
-/* Suspends until all the futures are settled that are open, or any of them. */
+/* The open callback of a future that was found before; NULL: it is settled, or a status. */
+static teff__callback *open_of(const teff__registry *registry, teff_future future)
+{
+    int status;
+    if (TEFF__UNLIKELY(teff__future_is_status(future.id, &status)))
+        return NULL;
+    teff__callback *callback =
+        teff__stripe_at(teff__registry_stripe(registry, future.id), future.id);
+    return teff__callback_state_of(callback) == TEFF__CALLBACK_SETTLED ? NULL : callback;
+}
+
+/* Takes the await out of those of the futures that are still open. */
+static void leave(const teff__registry *registry, const teff_future *futures, size_t count,
+                  const teff__await *await)
+{
+    for (size_t i = 0; i < count; i++) {
+        teff__callback *callback = open_of(registry, futures[i]);
+        if (callback != NULL && callback->value == await)
+            callback->value = NULL;
+    }
+}
+
+/* Stands in all the futures that are open, and suspends if it has to. */
 static int suspend(teff__catalog *catalog, const teff_caller *caller, const teff_future *futures,
                    size_t count, bool all)
 {
     const teff__registry *registry = &catalog->exchange->registry;
-    teff__callback *callback;
     teff__await await = { .remaining = all ? 0 : 1 };
-    const int r = teff__worker_reserve(&catalog->worker);
-    if (r != 0)
-        return r;
-    for (size_t i = 0; i < count; i++) {
-        (void)find(registry, caller, futures[i], &callback);
+    bool wait = !all;
+    int r = 0;
+    size_t i = 0;
+    for (; i < count; i++) {
+        teff__callback *callback;
+        r = find(registry, caller, futures[i], &callback);
+        if (TEFF__UNLIKELY(r != 0) || (!all && is_settled(callback)))
+            break;
         if (is_settled(callback) || callback->value == &await)
             continue; /* … or named twice */
         callback->value = &await;
         await.remaining += all;
+        wait = true;
     }
-    teff__catalog_suspend(catalog, &await.waiter);
-    for (size_t i = 0; !all && i < count; i++) {
-        (void)find(registry, caller, futures[i], &callback);
-        if (!is_settled(callback))
-            callback->value = NULL;
+    if (i == count && wait) {
+        r = teff__worker_reserve(&catalog->worker);
+        if (r == 0)
+            teff__catalog_suspend(catalog, &await.waiter);
     }
-    return 0;
+    if (TEFF__UNLIKELY(!all || i != count || r != 0))
+        leave(registry, futures, i, &await);
+    return r;
 }
 
 /* The first future that is settled; `count`: none. All are the caller's. */
@@ -152,18 +178,16 @@ static int await(teff_caller *caller, const teff_future *futures, size_t count, 
     int r = teff__caller_check(caller);
     if (r != 0)
         return r;
-    if (teff__caller_outside(caller))
-        teff__client_take(caller->home); /* it may be there, where the client may not wait */
+    if (!teff__caller_outside(caller))
+        return suspend(caller->home, caller, futures, count, all);
+    teff__client_take(caller->home); /* it may be there, where the client may not wait */
     r = look(&teff__caller_exchange(caller)->registry, caller, futures, count, all, &decides);
     if (r != 0 || (decides == count) == all)
         return r;
     r = teff__caller_may_wait(caller);
-    if (r != 0)
-        return r;
-    if (!teff__caller_outside(caller))
-        return suspend(caller->home, caller, futures, count, all);
-    block(caller->home, futures, count, all);
-    return 0;
+    if (r == 0)
+        block(caller->home, futures, count, all);
+    return r;
 }
 
 int teff_await_all(teff_caller *caller, const teff_future *futures, size_t count)
@@ -183,8 +207,8 @@ int teff_await_any(teff_caller *caller, const teff_future *futures, size_t count
 
 /* --- Claiming ------------------------------------------------------------------------------ */
 
-int teff__future_claim(teff_caller *caller, teff_future future, const teff_method *method,
-                       int *ret_code, teff__message **ret_answer)
+TEFF__HOT_INLINE int claim(teff_caller *caller, teff_future future, const teff_method *method,
+                           int *ret_code, teff__message **ret_answer)
 {
     const teff__registry *registry = &teff__caller_exchange(caller)->registry;
     const teff__callback *callback = teff__future_find(registry, caller, future.id);
@@ -196,6 +220,12 @@ int teff__future_claim(teff_caller *caller, teff_future future, const teff_metho
     if (r == 0)
         *ret_code = teff__future_take(registry, caller, future.id, ret_answer);
     return r;
+}
+
+int teff__future_claim(teff_caller *caller, teff_future future, const teff_method *method,
+                       int *ret_code, teff__message **ret_answer)
+{
+    return claim(caller, future, method, ret_code, ret_answer);
 }
 
 int teff_call_claim(teff_caller *caller, teff_future future, const teff_interface *of,
@@ -214,7 +244,7 @@ int teff_call_claim(teff_caller *caller, teff_future future, const teff_interfac
     if (teff__future_is_status(future.id, &code))
         return code != 0 ? teff__caller_fail(caller, code, false, method, NULL)
                          : teff__caller_succeed(caller, method);
-    r = teff__future_claim(caller, future, method, &code, &answer);
+    r = claim(caller, future, method, &code, &answer);
     if (r == TEFF_EINVAL)
         return teff__caller_fail(caller, r, false, method,
                                  "no future of this caller and method, or claimed already");

@@ -76,6 +76,10 @@ void teff__catalog_settle_slow(teff__catalog *catalog, teff__stripe *stripe,
         return;
     }
     const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
+    if (TEFF__LIKELY((word & TEFF__CALLBACK_DETAILED) == TEFF__CALLBACK_FUTURE)) {
+        settle_future(catalog, callback, answer, code);
+        return;
+    }
     const uint64_t id = teff__stripe_open_id(stripe, teff__stripe_index(stripe, callback));
     if (word & TEFF__CALLBACK_CANCEL)
         teff__cancel_unlink(&catalog->exchange->registry, id);

@@ -114,9 +114,10 @@ typedef struct teff__stripe {
     uint32_t base;         /* the stripe's bits in an id */
     uint32_t worker;       /* the worker that owns it, or TEFF__NO_WORKER; fixed */
     teff__atomic_u32 made; /* slots that exist: owner; whoever sweeps */
+    /* 1: a client is there to read its mail; client; senders */
+    teff__atomic_u32 reads_mail;
     /* how its client is woken: 0 by the word `sleeping`, else by this eventfd, plus 1; client */
     teff__atomic_u32 wake_by;
-    void *owner; /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
 
     /* The owner's line: opening and settling. Anybody may read `opened` and `closed`. */
     _Alignas(TEFF__CACHE_LINE) teff__atomic_u64 opened;
@@ -124,8 +125,7 @@ typedef struct teff__stripe {
     int64_t low_ns;          /* no open deadline is below; owner */
     uint32_t free;           /* the first free slot + 1, or 0; owner */
     teff__atomic_u32 gate;   /* a client's: teff__gate; stop; owner */
-    /* 1: a client is there to read its mail; client; senders */
-    teff__atomic_u32 reads_mail;
+    void *owner; /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
     int wake_fd; /* of clients on a loop, once there was one; else -1. Guarded by the silo's lock */
 
     /* claimed slots for the client, a stack; claimers; owner */

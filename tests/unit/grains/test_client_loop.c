@@ -182,10 +182,11 @@ static teff_future started;
 static void claim_when_all_has_come(void)
 {
     struct told told;
-    const teff__client *client_of_loop = (const teff__client *)(const void *)guest;
-    while (teff__atomic_u64_load_acquire(&client_of_loop->stripe->callbacks[0].word) % 4 !=
-               TEFF__CALLBACK_CLAIMED ||
-           !teff__client_has_news(client_of_loop))
+    const teff__inbox *mail = &((const teff__client *)(const void *)guest)->stripe->mail;
+    const void *first;
+    while ((first = teff__atomic_pointer_load_acquire(&mail->head)) == NULL)
+        teff__cpu_relax();
+    while (teff__atomic_pointer_load_acquire(&mail->head) == first)
         teff__cpu_relax();
     while (probe_rest_claim(guest, started, &told) == TEFF_EWOULDBLOCK)
         continue;

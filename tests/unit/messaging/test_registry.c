@@ -185,7 +185,7 @@ Test(registry, the_end_claims_what_a_blocking_client_has_open_and_leaves_a_loops
     cr_assert_eq(clients->callbacks[id & 0x1ffff].code, TEFF_EUNAVAILABLE);
 
     teff__atomic_u32_store_relaxed(&clients->wake_by, 1);
-    const uint64_t on_loop = open_client(0);
+    const uint64_t on_loop = open_in(clients, NULL, 0);
     teff__stripe_end(clients, TEFF_EUNAVAILABLE);
     cr_assert_eq(teff__stripe_take_done(clients), 0);
     cr_assert(teff__stripe_claim(clients, on_loop, NULL, TEFF_ECANCELED));
