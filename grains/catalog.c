@@ -105,38 +105,28 @@ static void cancel_branch(teff__catalog *catalog, teff__message *message)
     teff__cancel_told(message);
 }
 
-/*
- * Hands answers over to clients on loops, in chains. Only now are the callbacks claimed: until then
- * their clients may still end them.
- */
-static void hand_over_answers(teff__catalog *catalog)
+static void post_answers(teff__catalog *catalog)
 {
-    teff__stripe *stripe = NULL;
-    teff__claims claims = { 0, 0 };
-    catalog->answers_count = 0;
-    for (teff__link *link; (link = teff__queue_pop(&catalog->answers)) != NULL;) {
-        teff__message *message = (teff__message *)link;
-        teff__stripe *of =
-            teff__registry_stripe(&catalog->exchange->registry, message->correlation);
-        if (of != stripe && stripe != NULL) {
-            teff__stripe_hand_over(stripe, &claims);
-            claims = (teff__claims){ 0, 0 };
-        }
-        stripe = of;
-        if (!teff__stripe_claim_in(of, &claims, message->correlation, message, 0))
-            settle_late(catalog, message);
-    }
-    if (stripe != NULL)
-        teff__stripe_hand_over(stripe, &claims);
+    teff__outgoing *answers = &catalog->answers;
+    teff__link *newest = answers->newest;
+    answers->newest = NULL;
+    answers->count = 0;
+    teff__client_post_chain(catalog->exchange,
+                            (uint32_t)(catalog->answers_to - catalog->exchange->registry.stripes),
+                            newest, answers->oldest);
 }
 
-/* An answer for a client on a loop: with others it is cheaper. */
-static void keep_answer(teff__catalog *catalog, const teff__stripe *stripe, teff__message *message)
+/*
+ * An answer to a client on a loop goes as mail, in a chain with others, and the client settles it:
+ * so of all that makes up the call only the message changes cores.
+ */
+static void keep_answer(teff__catalog *catalog, teff__stripe *stripe, teff__message *message)
 {
-    __builtin_prefetch(teff__stripe_at(stripe, message->correlation), 1);
-    teff__queue_push(&catalog->answers, &message->link);
-    if (++catalog->answers_count == TEFF__OUTGOING_MAX)
-        hand_over_answers(catalog);
+    if (catalog->answers_to != stripe && catalog->answers.newest != NULL)
+        post_answers(catalog);
+    catalog->answers_to = stripe;
+    if (teff__outgoing_add(&catalog->answers, message))
+        post_answers(catalog);
 }
 
 void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff__stripe *stripe,
@@ -251,8 +241,8 @@ static bool flush(teff__worker *worker)
     teff__catalog_post_all(catalog);
     teff__postbox_flush(&catalog->postbox);
     const bool more = TEFF__LIKELY(catalog->phase == TEFF__STOP_NONE) || teff__stop_go_on(catalog);
-    if (TEFF__UNLIKELY(catalog->answers.head != NULL))
-        hand_over_answers(catalog);
+    if (TEFF__UNLIKELY(catalog->answers.newest != NULL))
+        post_answers(catalog);
     return more;
 }
 

@@ -70,16 +70,16 @@ struct teff__catalog {
     bool gate_closed;     /* stop: no new calls */
     bool phase_acknowledged;
     teff__stop_phase phase;
-    int64_t sweep_after_ns; /* no sweep before */
-    teff__ring sleepers;    /* teff_sleep's, of turns and tasks */
-    teff__ring tasks;       /* that have begun and not ended */
-    teff__ring blocks;      /* what turns have allocated and hold */
-    teff__ring completions; /* that have not run */
-    void *context;          /* from worker_start */
-    uint64_t late;          /* statistic: answers that nobody waited for */
-    uint64_t unclaimed;     /* statistic: futures that their callers left */
-    teff__queue answers;    /* for clients on loops, to be handed over with the pass */
-    uint32_t answers_count;
+    int64_t sweep_after_ns;   /* no sweep before */
+    teff__ring sleepers;      /* teff_sleep's, of turns and tasks */
+    teff__ring tasks;         /* that have begun and not ended */
+    teff__ring blocks;        /* what turns have allocated and hold */
+    teff__ring completions;   /* that have not run */
+    void *context;            /* from worker_start */
+    uint64_t late;            /* statistic: answers that nobody waited for */
+    uint64_t unclaimed;       /* statistic: futures that their callers left */
+    teff__outgoing answers;   /* for one client on a loop, to be posted with the pass … */
+    teff__stripe *answers_to; /* … as mail of this stripe */
     teff__postbox postbox;
     teff__message control[TEFF__STOP_SETTLE + 1]; /* one for each phase of stop */
 };

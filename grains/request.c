@@ -141,22 +141,38 @@ static int open_request(teff__request *request, const terms *asked, bool *ret_se
     return 0;
 }
 
+/* The type that a reference names; most often that of the client's last call. */
+static const teff__type *client_type(teff__client *client, const teff__grains *grains,
+                                     const teff_ref *to)
+{
+    const teff__type *last = client->type;
+    if (last != NULL && to->type != NULL && teff__type_is(last, to->type) &&
+        teff__key_valid(&to->key))
+        return last;
+    const teff__type *type = teff__dispatch_type(grains, to);
+    if (type != NULL)
+        client->type = type;
+    return type;
+}
+
 /*
  * Fills in a client's request and posts it to the worker of the grain's hash, always: each of a
  * client's messages to one grain takes the same way, also when it comes by another reference, or
  * after a call that timed out.
  */
-static int send_from_client(teff__client *client, const teff_ref *to, teff__message *message)
+static int send_from_client(teff__client *client, const teff_ref *to, uint32_t flags,
+                            teff__message *message)
 {
     teff__exchange *exchange = client->exchange;
-    if (teff__observer_is(to))
-        return teff__observer_send(exchange, to, message);
     const teff__grains *grains = teff__silo_grains(exchange->silo);
-    const teff__type *type = teff__dispatch_type(grains, to);
+    const teff__type *type = client_type(client, grains, to);
     if (type == NULL)
-        return TEFF_EINVAL;
+        return teff__observer_is(to) ? teff__observer_send(exchange, to, message) : TEFF_EINVAL;
     const uint64_t hash = teff__key_hash(&grains->seed, type->id, &to->key);
-    message->address = to->route;
+    const teff__client_hint *hint = &client->hints[hash % TEFF__CLIENT_HINTS];
+    message->address = to->route == 0 && hint->hash == hash ? hint->address : to->route;
+    if ((flags & TEFF__CALLBACK_DETAILED) != 0)
+        teff__stripe_detail(client->stripe, message->correlation)->hash = hash;
     message->flags |= TEFF__MESSAGE_HINT;
     teff__message_address_to(message, &type->def.name, &to->key);
     teff__client_send(client, (uint32_t)(hash % exchange->workers_count), message);
@@ -214,8 +230,10 @@ int teff__request_send(teff__request *request)
         message->correlation = request->id;
         message->deadline_ns = asked.deadline_ns;
     }
-    r = teff__caller_outside(caller) ? send_from_client(caller->home, request->to, message)
-                                     : teff__catalog_send(caller->home, request->to, message);
+    r = teff__caller_outside(caller)
+            ? send_from_client(caller->home, request->to, request->one_way ? 0 : request->flags,
+                               message)
+            : teff__catalog_send(caller->home, request->to, message);
     return r != 0 ? unsent(request, &asked, message, r) : 0;
 }
 

@@ -186,8 +186,6 @@ static void receive(teff__client *client, teff__callback *callback, uint32_t slo
     }
     teff__completion *completion = teff__stripe_detail(client->stripe, id)->completion;
     completion->answer = callback->value;
-    __builtin_prefetch(completion->answer); /* another core's lines, soon to be read */
-    __builtin_prefetch((const char *)completion->answer + TEFF__CACHE_LINE);
     completion->message.code = callback->code;
     teff__stripe_free(client->stripe, callback);
     teff__queue_push(&client->ready, &completion->message.link);
@@ -204,13 +202,38 @@ static void cancel_branch(teff__client *client, teff__message *message)
     teff__cancel_told(message);
 }
 
+/* Remembers where the grain of a call is whose reference nobody corrects. */
+static void remember(teff__client *client, uint64_t hash, const teff__message *answer)
+{
+    teff__client_hint *hint = &client->hints[hash % TEFF__CLIENT_HINTS];
+    if (answer->address != 0 && (hint->hash != hash || hint->address != answer->address))
+        *hint = (teff__client_hint){ hash, answer->address };
+}
+
+/* An answer that came as mail: the client settles it, unless its call has ended. */
+static void settle(teff__client *client, teff__message *answer)
+{
+    teff__stripe *stripe = client->stripe;
+    const uint64_t id = answer->correlation;
+    teff__callback *callback = teff__stripe_claim_own(stripe, id, answer);
+    if (callback == NULL) {
+        teff__postbox_drop(client->postbox, answer);
+        return;
+    }
+    if (stripe->details != NULL)
+        remember(client, teff__stripe_detail(stripe, id)->hash, answer);
+    receive(client, callback, teff__stripe_index(stripe, callback));
+}
+
 static void take_mail(teff__client *client)
 {
     for (teff__link *mail = teff__inbox_take(&client->stripe->mail), *next; mail != NULL;
          mail = next) {
         teff__message *message = (teff__message *)mail;
         next = mail->next;
-        if (message->kind == TEFF__MESSAGE_CANCEL)
+        if (message->kind == TEFF__MESSAGE_RESPONSE)
+            settle(client, message);
+        else if (message->kind == TEFF__MESSAGE_CANCEL)
             cancel_branch(client, message);
         else
             teff__queue_push(&client->requests, mail);
@@ -338,20 +361,21 @@ static void refuse_mail(teff__exchange *exchange, teff__link *mail)
         next = mail->next;
         if (message->kind == TEFF__MESSAGE_CANCEL)
             teff__cancel_told(message);
+        else if (message->kind == TEFF__MESSAGE_RESPONSE)
+            teff__message_send_home(message); /* nobody waits for it any more */
         else
             teff__exchange_reject(exchange, message, TEFF_EGONE, "the observer's client is gone");
     }
 }
 
-bool teff__client_post(teff__exchange *exchange, uint32_t index, teff__message *message)
+/* Somebody read the stripe's mail, or does so again: its next client. */
+static void post(teff__exchange *exchange, teff__stripe *stripe, teff__link *newest,
+                 teff__link *oldest)
 {
-    teff__stripe *stripe = &exchange->registry.stripes[index];
-    if (teff__atomic_u32_load_acquire(&stripe->reads_mail) == 0)
-        return false;
-    (void)teff__inbox_push(&stripe->mail, &message->link);         /* mine … */
+    (void)teff__inbox_push_chain(&stripe->mail, newest, oldest);   /* mine … */
     if (teff__atomic_u32_load_seq_cst(&stripe->reads_mail) != 0) { /* … then yours */
         teff__stripe_wake(stripe);
-        return true;
+        return;
     }
     /* The stripe may have its next client by now, whose mail is not ours to refuse. */
     teff__mutex_lock(&exchange->lock);
@@ -361,7 +385,21 @@ bool teff__client_post(teff__exchange *exchange, uint32_t index, teff__message *
     if (read)
         teff__stripe_wake(stripe);
     refuse_mail(exchange, mail);
+}
+
+bool teff__client_post(teff__exchange *exchange, uint32_t index, teff__message *message)
+{
+    teff__stripe *stripe = &exchange->registry.stripes[index];
+    if (teff__atomic_u32_load_acquire(&stripe->reads_mail) == 0)
+        return false;
+    post(exchange, stripe, &message->link, &message->link);
     return true;
+}
+
+void teff__client_post_chain(teff__exchange *exchange, uint32_t index, teff__link *newest,
+                             teff__link *oldest)
+{
+    post(exchange, &exchange->registry.stripes[index], newest, oldest);
 }
 
 /* The clients of this thread, one after the other, by stripe; NULL: no further one. */

@@ -7,7 +7,7 @@
  * and stripe outlive it, since messages of its last calls may still be under way. Its calls are
  * settled by whoever comes first (a worker that answers, the client itself at the deadline or when
  * a source has fired, stop) and handed over through the stripe's done list. Requests to its
- * observers and fired sources come as mail.
+ * observers and fired sources come as mail; so do answers to one on a loop, which settles them.
  *
  *   take        what was handed over is settled, or ready to be completed; mail is sorted; what is
  *               due is ended. No user's code runs
@@ -37,6 +37,13 @@
 
 typedef struct teff__client_loop teff__client_loop;
 
+enum { TEFF__CLIENT_HINTS = 256 };
+
+/* Where a grain was when it last answered. */
+typedef struct teff__client_hint {
+    uint64_t hash, address;
+} teff__client_hint;
+
 struct teff__client {
     teff_caller caller; /* first: the public pointer is this one */
     teff__exchange *exchange;
@@ -58,7 +65,10 @@ struct teff__client {
     teff__queue ready;       /* completions to run */
     teff__queue requests;    /* to observers */
     teff__slotmap observers; /* see grains/observer.h */
-    teff__ring completions;  /* all that have not run */
+    const void *type;        /* of the last grain called: see grains/request.c */
+    /* for calls whose reference is gone when they are answered; by hash */
+    teff__client_hint hints[TEFF__CLIENT_HINTS];
+    teff__ring completions; /* all that have not run */
 };
 
 static inline teff__client *teff__client_of(teff_caller *caller)
@@ -163,6 +173,13 @@ TEFF__INTERNAL bool teff__client_announce_sleep(teff__client *client);
 
 /* Counts or does not count the client among the threads that are awake. */
 TEFF__INTERNAL void teff__client_set_awake(teff__client *client, bool awake);
+
+/*
+ * Posts a chain to the client that owns that stripe, newest first; where there is none, it is
+ * refused. Any thread.
+ */
+TEFF__INTERNAL void teff__client_post_chain(teff__exchange *exchange, uint32_t stripe,
+                                            teff__link *newest, teff__link *oldest);
 
 /*
  * Posts a message to the client that owns that stripe. False: there is none; the message is the

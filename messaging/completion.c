@@ -9,15 +9,21 @@ teff__completion *teff__completion_take(teff__postbox *postbox, teff_thunk *thun
     teff__completion *completion = teff__pool_take(&postbox->pools[0]);
     if (completion == NULL)
         return NULL;
-    *completion = (teff__completion){
-        .message = { .home = &postbox->pools[0],
-                     .kind = TEFF__MESSAGE_COMPLETION,
-                     .deadline_ns = INT64_MAX },
-        .thunk = thunk,
-        .done = done,
-        .user = user,
-        .method = method,
-    };
+    /* What counts; the rest of the message is of other kinds. */
+    teff__message *message = &completion->message;
+    message->correlation = 0;
+    message->home = &postbox->pools[0];
+    message->of = NULL;
+    message->deadline_ns = INT64_MAX;
+    message->hops = message->flags = message->held = message->size_class = 0;
+    message->kind = TEFF__MESSAGE_COMPLETION;
+    message->code = 0;
+    completion->answer = NULL;
+    completion->thunk = thunk;
+    completion->done = done;
+    completion->user = user;
+    completion->method = method;
+    completion->life = NULL;
     teff__ring_init(&completion->ring);
     return completion;
 }

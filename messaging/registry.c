@@ -142,46 +142,41 @@ void teff__stripe_close_gate(teff__stripe *stripe)
     teff__stripe_wake(stripe);
 }
 
-bool teff__stripe_claim_in(teff__stripe *stripe, teff__claims *claims, uint64_t id, void *answer,
-                           int code)
+/* Who moves it from open to claimed has won, and its end stands in it. NULL: another one has. */
+static teff__callback *claim(teff__stripe *stripe, uint64_t id, void *answer, int code)
 {
     /* Acquire: what the owner put into the slot before it published `made` or the word. */
     if ((id & (TEFF__CALLBACKS_MAX - 1)) >= teff__atomic_u32_load_acquire(&stripe->made))
-        return false;
+        return NULL;
     teff__callback *callback = teff__stripe_at(stripe, id);
     uint64_t word = teff__atomic_u64_load_acquire(&callback->word);
     do {
         if (!teff__callback_is_open(word, id))
-            return false;
+            return NULL;
     } while (!teff__atomic_u64_cas_acq_rel(
         &callback->word, &word, (word & ~(uint64_t)TEFF__CALLBACK_STATE) | TEFF__CALLBACK_CLAIMED));
     callback->value = answer;
     callback->code = code;
-    callback->done = claims->newest;
-    claims->newest = teff__stripe_index(stripe, callback) + 1;
-    if (claims->oldest == 0)
-        claims->oldest = claims->newest;
-    return true;
-}
-
-void teff__stripe_hand_over(teff__stripe *stripe, const teff__claims *claims)
-{
-    if (claims->newest == 0)
-        return;
-    teff__callback *oldest = &stripe->callbacks[claims->oldest - 1];
-    uint32_t head = teff__atomic_u32_load_relaxed(&stripe->done);
-    do
-        oldest->done = head;
-    while (!teff__atomic_u32_cas_seq_cst(&stripe->done, &head, claims->newest));
-    teff__stripe_wake(stripe);
+    return callback;
 }
 
 bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code)
 {
-    teff__claims claims = { 0, 0 };
-    const bool claimed = teff__stripe_claim_in(stripe, &claims, id, answer, code);
-    teff__stripe_hand_over(stripe, &claims);
-    return claimed;
+    teff__callback *callback = claim(stripe, id, answer, code);
+    if (callback == NULL)
+        return false;
+    uint32_t head = teff__atomic_u32_load_relaxed(&stripe->done);
+    do
+        callback->done = head;
+    while (!teff__atomic_u32_cas_seq_cst(&stripe->done, &head,
+                                         teff__stripe_index(stripe, callback) + 1));
+    teff__stripe_wake(stripe);
+    return true;
+}
+
+teff__callback *teff__stripe_claim_own(teff__stripe *stripe, uint64_t id, void *answer)
+{
+    return claim(stripe, id, answer, 0);
 }
 
 uint32_t teff__stripe_take_done(teff__stripe *stripe)

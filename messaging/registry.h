@@ -97,6 +97,7 @@ typedef struct teff__callback_detail {
     uint32_t next, previous;            /* a future: its caller's other ones */
     struct teff__cancel_branch *branch; /* a cancellable call: its source's part for this owner */
     uint32_t branch_next, branch_previous;
+    uint64_t hash; /* a client's call: of its grain, to remember where that is */
 } teff__callback_detail;
 
 typedef struct teff__stripe {
@@ -321,15 +322,11 @@ static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t
 TEFF__INTERNAL bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code);
 
 /*
- * Several ends of one stripe's callbacks, handed over at once: each enters its own, and hand_over
- * tells the client. `newest` and `oldest` are slots + 1; all zero where there is none.
+ * The client itself takes the end of an open callback, which nobody hands over. NULL: another end
+ * won.
  */
-typedef struct teff__claims {
-    uint32_t newest, oldest;
-} teff__claims;
-TEFF__INTERNAL bool teff__stripe_claim_in(teff__stripe *stripe, teff__claims *claims, uint64_t id,
-                                          void *answer, int code);
-TEFF__INTERNAL void teff__stripe_hand_over(teff__stripe *stripe, const teff__claims *claims);
+TEFF__INTERNAL teff__callback *teff__stripe_claim_own(teff__stripe *stripe, uint64_t id,
+                                                      void *answer);
 
 /* The owner has received a claimed callback: its deadline is over. */
 static inline void teff__stripe_received(teff__stripe *stripe, uint32_t slot)

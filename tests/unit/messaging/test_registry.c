@@ -177,25 +177,19 @@ Test(registry, deadlines_lie_at_their_slots_and_go_with_the_call)
     cr_assert_eq(deadline_of(clients, 0), INT64_MAX);
 }
 
-Test(registry, several_claims_are_handed_over_at_once_in_their_order)
+Test(registry, what_the_owner_claims_itself_is_not_handed_over)
 {
-    uint64_t ids[4];
-    teff__claims claims = { 0, 0 };
-    for (int i = 0; i < 4; i++)
-        ids[i] = open_client(0);
-    cr_assert(teff__stripe_claim(clients, ids[3], NULL, 0));
-    for (int i = 0; i < 3; i++)
-        cr_assert(teff__stripe_claim_in(clients, &claims, ids[i], NULL, 0));
-    cr_assert_not(teff__stripe_claim_in(clients, &claims, ids[3], NULL, 0));
-    teff__stripe_hand_over(clients, &claims);
-    teff__stripe_hand_over(clients, &(teff__claims){ 0, 0 }); /* nothing */
-    const uint32_t expected[] = { 4, 1, 2, 3 };
-    uint32_t next = teff__stripe_take_done(clients);
-    for (int i = 0; i < 4; i++) {
-        cr_assert_eq(next, expected[i]);
-        next = clients->callbacks[next - 1].done;
-    }
-    cr_assert_eq(next, 0);
+    int answer;
+    const uint64_t own = open_client(0), lost = open_client(0);
+    const teff__callback *callback = teff__stripe_claim_own(clients, own, &answer);
+    cr_assert_not_null(callback);
+    cr_assert_eq(callback->value, &answer);
+    cr_assert_eq(teff__stripe_take_done(clients), 0);
+    cr_assert_null(teff__stripe_claim_own(clients, own, NULL));
+    cr_assert_not(teff__stripe_claim(clients, own, NULL, TEFF_ETIMEDOUT));
+    cr_assert(teff__stripe_claim(clients, lost, NULL, TEFF_ETIMEDOUT));
+    cr_assert_null(teff__stripe_claim_own(clients, lost, &answer));
+    cr_assert_null(teff__stripe_claim_own(clients, lost + 1000, &answer));
 }
 
 Test(registry, open_callbacks_are_counted_over_all_stripes)
