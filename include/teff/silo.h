@@ -83,8 +83,9 @@ TEFF_EXPORT int teff_silo_create(const teff_silo_options *options, teff_silo **r
  *            until stopped.
  * Threads:   one at a time.
  * Errors:    TEFF_EINVAL: the type is not well formed: no name or one over 255 bytes, a state over
- *            1 MiB, no interface or one twice, a handler missing, a value over TEFF_VALUE_MAX, an
- *            option that is unknown or not implemented.
+ *            1 MiB, no interface, over 64 or one twice, a handler missing, a value over
+ *            TEFF_VALUE_MAX, an option that is unknown, more buffers than a value holds or any in
+ *            the result of a one-way row, a negative idle_ns.
  *            TEFF_EINVALIDSTATE: the name is taken, or the silo has been started.
  *            TEFF_ELIMIT: more than 65,535 types. TEFF_ENOMEM.
  */
