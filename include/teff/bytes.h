@@ -16,7 +16,8 @@
  *              result comes to a completion function. Nobody asks for it: the runtime unrefs
  *
  * A buffer belongs to its silo and is freed before that: teff_silo_destroy returns the silo while
- * there are any.
+ * there are any. Counts of a turn's own that lost its stack when the silo stopped, or of a grain's
+ * state whose `deactivate` did not run, stay; what the runtime held for such a turn it gives back.
  */
 #ifndef TEFF_BYTES_H
 #define TEFF_BYTES_H

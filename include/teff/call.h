@@ -15,12 +15,14 @@
  *
  * Every call returns a code: 0 done; negative: the runtime could not (teff/status.h); positive: the
  * grain said no, with a code of its interface. On failure the result is untouched, and
- * teff_outcome_last tells more.
+ * teff_outcome_last tells more. A negative code may also be what the handler returned, such as one
+ * that a call of its own got: it passes through.
  *
  * The deadline of a call is, in this order: the timeout given with teff_with or teff_within; the
  * row's TEFF_TIMEOUT_MS; the silo's response_timeout_ns. A call made inside a turn ends no later
  * than that turn's own deadline, unless it is detached. A timeout fires at its deadline or within
- * one sweep period after it, never before.
+ * one sweep period after it, never before. So a row that awaits calls of its own needs a timeout
+ * longer than theirs: else its caller has given up when it could say what is in doubt.
  */
 #ifndef TEFF_CALL_H
 #define TEFF_CALL_H
@@ -44,8 +46,13 @@ typedef struct teff_future {
 
 /* What became of a caller's last call. */
 typedef struct teff_outcome {
-    int code;          /* what the call returned */
-    bool may_have_run; /* false: it certainly did not run, so that it can be tried again safely */
+    int code; /* what the call returned */
+
+    /*
+     * False: it certainly did not run, so that it can be tried again safely. True after any code of
+     * a handler's; a code of `activate`'s is false, for the call did not get to a turn.
+     */
+    bool may_have_run;
 
     /* The one that failed: the callee's, or one whose failure it passed on. NULL: none is known. */
     const teff_method *method;
@@ -143,7 +150,8 @@ TEFF_EXPORT int teff_call_send(teff_caller *caller, teff_ref *to, const teff_int
 /*
  * Sends a request and returns at once; the future is claimed with teff_call_claim. Unclaimed ones
  * are cancelled when the turn or task returns, or the client goes. There is always a future: where
- * the call could not be made it holds the status, and needs no memory. That of a one-way row is
+ * the call could not be made it holds the status, and needs no memory; its claim gives the status'
+ * own text, while teff_outcome_last has the reason until the next call. That of a one-way row is
  * settled when the request is sent.
  *
  * Ownership: copies *arg; takes a count of each buffer in it; borrows `to` until it returns.

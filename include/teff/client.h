@@ -34,24 +34,27 @@
 TEFF_EXPORT int teff_client_create(teff_silo *silo, struct uv_loop_s *loop, teff_client **ret);
 
 /*
- * Runs the completions and observers of a blocking client, and waits for some where there are none:
- * returns 0 when at least one has run and no other is ready. While a call is open under a deadline
- * its end comes here.
+ * Runs the completions and observers of a blocking client that are ready at this moment, each once,
+ * and waits for some where there are none. 0: at least one has run. What becomes ready meanwhile is
+ * left to the next run, also the completion of a one-way row that one of these opened; so whoever
+ * wants all runs until it is not 0. While a call is open under a deadline its end comes here.
  *
  * Threads:  the client's.
  * Suspends: blocks for at most `timeout_ns`; 0 only looks; INT64_MAX waits as long as it takes.
  * Errors:   TEFF_ETIMEDOUT: none came. TEFF_EUNAVAILABLE: none came, and none will: the silo
  *           stops, and no call of this client's is open. TEFF_EINVAL: `timeout_ns` is negative, or
  *           `client` is NULL.
- *           TEFF_EINVALIDSTATE: another thread's client, or one on a loop. TEFF_EWOULDBLOCK: called
- *           from a completion function or an observer, on a worker, or on the silo's own loop.
+ *           TEFF_EINVALIDSTATE: another thread's client, as any is on a worker's own thread; or one
+ *           on a loop. TEFF_EWOULDBLOCK: called from a completion function or an observer, on the
+ *           silo's own loop, or in a turn or task of a simulated silo.
  */
 TEFF_EXPORT int teff_client_run(teff_client *client, int64_t timeout_ns);
 
 /*
  * Closes a client on a loop and returns at once: its open calls end with TEFF_ECANCELED, its
  * completions run, its observers end, and `closed` is called last, on the loop. The client is gone
- * by then, and takes no calls (TEFF_EINVALIDSTATE) from now on.
+ * by then, and takes no calls (TEFF_EINVALIDSTATE) from now on. May be called in one of its own
+ * completions or observers' handlers.
  *
  * Ownership: takes `client`, if it returns 0; borrows `user` until `closed` has returned. `closed`
  *            may be NULL.

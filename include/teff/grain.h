@@ -40,7 +40,8 @@ typedef struct teff_grain_type {
      * Hooks, or NULL. `activate` runs before the first turn; non-zero: there is no activation,
      * callers get that code and the text of teff_turn_fail, and `deactivate` does not run.
      * `deactivate` runs after the last turn; `reason` is one of the above. Both are turns and may
-     * call other grains.
+     * call other grains, until the silo begins to stop: then, so always with TEFF_DEACTIVATED_STOP,
+     * a call is TEFF_EUNAVAILABLE, and what is to be saved goes through a context.
      */
     int (*activate)(teff_turn *turn, void *self);
     void (*deactivate)(teff_turn *turn, void *self, int reason);

@@ -13,9 +13,12 @@
  * TEFF_VALUE_MAX bytes; they are copied, and hold no pointers but teff_bytes, which come first. The
  * order of the rows is their numbers, so new rows are added at the end.
  *
- * No row may be named: at at_text of self ref interface methods number number_count state table
- * handlers implements grain; nor begin with: on_ turn_ number_; nor end in: _done _thunk _send
- * _start _claim _then. These are taken by what the macros make.
+ * No row may be named: at at_text of self ref interface methods number count number_count state
+ * table handlers implements grain; nor begin with: on_ turn_ number_; nor end in: _done _thunk
+ * _send _start _claim _then. These are taken by what the macros make.
+ *
+ * A reference asks its grain by one interface. Where the grain's type implements another as well,
+ * the same grain is asked by that through (ledger_ref){ account.ref }.
  *
  * Callers may be C11 or C++ (11 and later); defining interfaces and grains is for C only.
  */

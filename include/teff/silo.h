@@ -48,7 +48,11 @@ typedef struct teff_silo_options {
     void *user;
 
     bool simulated; /* runs inside calls only; see the top of this file */
-    uint64_t seed;  /* of all chance in the silo; 0: from the kernel */
+    /*
+     * Of all chance in the silo; 0: from the kernel. Two silos of one seed give their observers the
+     * same keys, so a reference of the one may reach an observer of the other.
+     */
+    uint64_t seed;
 
     int64_t response_timeout_ns; /* of calls that name none; 0: 30 s (as Orleans) */
     int64_t stop_timeout_ns;     /* how long stop lets running requests end; 0: 10 s */
@@ -79,8 +83,9 @@ TEFF_EXPORT int teff_silo_create(const teff_silo_options *options, teff_silo **r
  *            until stopped.
  * Threads:   one at a time.
  * Errors:    TEFF_EINVAL: the type is not well formed: no name or one over 255 bytes, a state over
- *            1 MiB, no interface or one twice, a handler missing, a value over TEFF_VALUE_MAX, an
- *            option that is unknown or not implemented.
+ *            1 MiB, no interface, over 64 or one twice, a handler missing, a value over
+ *            TEFF_VALUE_MAX, an option that is unknown, more buffers than a value holds or any in
+ *            the result of a one-way row, a negative idle_ns.
  *            TEFF_EINVALIDSTATE: the name is taken, or the silo has been started.
  *            TEFF_ELIMIT: more than 65,535 types. TEFF_ENOMEM.
  */
@@ -108,12 +113,16 @@ TEFF_EXPORT int teff_silo_start(teff_silo *silo);
 /*
  * Stops: takes no more calls, lets running requests end and grains deactivate (at most
  * stop_timeout_ns), settles every call that is left with TEFF_EUNAVAILABLE, and stops the workers.
+ * Once it has begun, turns, tasks and hooks call nobody either, detached calls included: each is
+ * TEFF_EUNAVAILABLE, and has not run. A turn that has not returned when all time is over loses its
+ * stack, un-unwound, and `deactivate` of its grain does not run.
  *
  * Threads:  any but the silo's own. Several may call it; each gets the result.
  * Suspends: blocks until stopped. On the thread of clients it delivers their completions and runs
  *           their observers meanwhile.
  * Time:     stop_timeout_ns, a second more for what is deactivated then and another for what still
- *           waits; 5 s beyond that before a turn that never yields is called stuck.
+ *           waits; 5 s beyond that, so 7 s beyond stop_timeout_ns, before a turn that never yields
+ *           is called stuck.
  * Errors:   TEFF_EWOULDBLOCK: called on a worker, in a completion function, or on the loop that the
  *           silo runs on. TEFF_EINVALIDSTATE: never started. TEFF_ESTUCK: a turn never yielded;
  *           nothing it can reach was freed.
@@ -121,15 +130,16 @@ TEFF_EXPORT int teff_silo_start(teff_silo *silo);
 TEFF_EXPORT int teff_silo_stop(teff_silo *silo);
 
 /*
- * Begins to stop and returns at once; `stopped` runs once with stop's result. On the silo's loop
+ * Begins to stop and returns at once; `stopped` runs once with stop's result, 0. On the silo's loop
  * where it has one: there it may also destroy the silo; else as the last act of its last thread,
- * where it may signal, but not destroy.
+ * where it may signal, but not destroy: let it do uv_async_send to your loop or post a semaphore,
+ * and destroy the silo there. Where a turn never yields, it never runs.
  *
  * Ownership: borrows `user` until `stopped` has run.
  * Threads:   any, also a worker's.
  * Suspends:  no.
  * Errors:    `stopped` never runs then. TEFF_EINVAL: it is NULL. TEFF_EINVALIDSTATE: never started,
- *            or stopped.
+ *            or stopped. TEFF_ENOMEM: it has not begun to stop.
  */
 TEFF_EXPORT int teff_silo_stop_then(teff_silo *silo, void (*stopped)(void *user, int result),
                                     void *user);
@@ -155,6 +165,9 @@ TEFF_EXPORT int teff_silo_advance(teff_silo *silo, int64_t duration_ns);
  * Frees a silo, stopping it first where it runs; NULL is allowed. Returns NULL; or the silo, with
  * nothing freed, where it cannot: clients, buffers or cancellation sources of it are left (it has
  * stopped all the same), it is stuck, or this thread may not block (see teff_silo_stop).
+ *
+ * What a turn's own code held when its stack was dropped, or a grain's state whose `deactivate` did
+ * not run, nobody gives back: a silo with such a buffer or source cannot be destroyed.
  *
  * Ownership: takes `silo`, if it returns NULL.
  * Threads:   one; no other may use the silo any more.

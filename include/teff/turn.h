@@ -65,7 +65,8 @@ TEFF_EXPORT int teff_turn_fail(teff_turn *turn, int code, const char *format, ..
 
 /*
  * Hands the failure of my last call on to my own caller, with its text and its origin; `code` is
- * what that call returned, and is returned. 0 is handed through.
+ * what that call returned, and is returned. 0 is handed through. Comes before the turn's next call,
+ * whose outcome takes the place of this one; after it only the code is left.
  *
  * Threads: the turn's.
  * Errors:  `code`; TEFF_EINVALIDSTATE: not a turn of a grain.
