@@ -123,8 +123,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             place = install.Place(folder, build, like=good)
             change(place)
-            options = {"link": False} if way == "cpp" else {}
-            problems = install.problems_of(way, place, **options)
+            problems = install.problems_of(way, place)
         return f"{way}: {expected}", any(expected in problem for problem in problems), problems
 
     passed = failed = 0

@@ -183,10 +183,9 @@ static void claim_when_all_has_come(void)
 {
     struct told told;
     const teff__inbox *mail = &((const teff__client *)(const void *)guest)->stripe->mail;
-    const void *first;
-    while ((first = teff__atomic_pointer_load_acquire(&mail->head)) == NULL)
-        teff__cpu_relax();
-    while (teff__atomic_pointer_load_acquire(&mail->head) == first)
+    const teff__link *newest; /* there are two when it has another behind it */
+    while ((newest = teff__atomic_pointer_load_acquire(&mail->head)) == NULL ||
+           newest->next == NULL)
         teff__cpu_relax();
     while (probe_rest_claim(guest, started, &told) == TEFF_EWOULDBLOCK)
         continue;
