@@ -156,12 +156,7 @@ void teff__catalog_reject(teff__catalog *catalog, teff__message *message, int co
             teff__postbox_drop(&catalog->postbox, message);
         return;
     }
-    if (message->held != 0)
-        teff__message_release(message);
-    teff__message_answer(message, code, 0);
-    message->origin = NULL;
-    if (text != NULL)
-        teff__message_set_text(message, text);
+    teff__message_refuse(message, code, text);
     teff__catalog_respond(catalog, message);
 }
 

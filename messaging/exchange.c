@@ -32,11 +32,6 @@ void teff__exchange_respond(teff__exchange *exchange, teff__message *message)
 void teff__exchange_reject(teff__exchange *exchange, teff__message *message, int code,
                            const char *text)
 {
-    if (message->held != 0)
-        teff__message_release(message);
-    teff__message_answer(message, code, 0);
-    message->origin = NULL;
-    if (text != NULL)
-        teff__message_set_text(message, text);
+    teff__message_refuse(message, code, text);
     teff__exchange_respond(exchange, message);
 }

@@ -85,6 +85,16 @@ void teff__postbox_return_foreign(teff__postbox *postbox, teff__message *message
     postbox->returns_first = link;
 }
 
+void teff__message_refuse(teff__message *message, int code, const char *text)
+{
+    if (message->held != 0)
+        teff__message_release(message);
+    teff__message_answer(message, code, 0);
+    message->origin = NULL;
+    if (text != NULL)
+        teff__message_set_text(message, text);
+}
+
 void teff__message_set_text(teff__message *message, const char *text)
 {
     const size_t room =

@@ -290,6 +290,9 @@ static inline void teff__message_answer(teff__message *message, int code, uint64
     message->address = address;
 }
 
+/* Turns a request that nobody serves into its answer: a code, and a text or NULL. */
+TEFF__INTERNAL void teff__message_refuse(teff__message *message, int code, const char *text);
+
 /* Puts a failure's text into the body, cut to what fits. `text` must not lie in the message. */
 TEFF__INTERNAL void teff__message_set_text(teff__message *message, const char *text);
 
