@@ -383,55 +383,6 @@ void teff__client_set_awake(teff__client *client, bool awake)
     client->awake = awake;
 }
 
-/* Refuses what lies in the mail of a client that is gone, or going. */
-static void refuse_mail(teff__exchange *exchange, teff__link *mail)
-{
-    for (teff__link *next; mail != NULL; mail = next) {
-        teff__message *message = (teff__message *)mail;
-        next = mail->next;
-        if (message->kind == TEFF__MESSAGE_CANCEL)
-            teff__cancel_told(message);
-        else if (message->kind == TEFF__MESSAGE_RESPONSE)
-            teff__message_send_home(message); /* nobody waits for it any more */
-        else
-            teff__exchange_reject(exchange, message, TEFF_EGONE, "the observer's client is gone");
-    }
-}
-
-/* Somebody read the stripe's mail, or does so again: its next client. */
-static void post(teff__exchange *exchange, teff__stripe *stripe, teff__link *newest,
-                 teff__link *oldest)
-{
-    (void)teff__inbox_push_chain(&stripe->mail, newest, oldest);   /* mine … */
-    if (teff__atomic_u32_load_seq_cst(&stripe->reads_mail) != 0) { /* … then yours */
-        teff__stripe_wake(stripe);
-        return;
-    }
-    /* The stripe may have its next client by now, whose mail is not ours to refuse. */
-    teff__mutex_lock(&exchange->lock);
-    const bool read = teff__atomic_u32_load_seq_cst(&stripe->reads_mail) != 0;
-    teff__link *mail = read ? NULL : teff__inbox_take(&stripe->mail);
-    teff__mutex_unlock(&exchange->lock);
-    if (read)
-        teff__stripe_wake(stripe);
-    refuse_mail(exchange, mail);
-}
-
-bool teff__client_post(teff__exchange *exchange, uint32_t index, teff__message *message)
-{
-    teff__stripe *stripe = &exchange->registry.stripes[index];
-    if (teff__atomic_u32_load_acquire(&stripe->reads_mail) == 0)
-        return false;
-    post(exchange, stripe, &message->link, &message->link);
-    return true;
-}
-
-void teff__client_post_chain(teff__exchange *exchange, uint32_t index, teff__link *newest,
-                             teff__link *oldest)
-{
-    post(exchange, &exchange->registry.stripes[index], newest, oldest);
-}
-
 /* The clients of this thread, one after the other, by stripe; NULL: no further one. */
 static teff__client *next_here(teff__exchange *exchange, uint32_t *stripe)
 {
@@ -477,26 +428,10 @@ bool teff__clients_run_here(teff__exchange *exchange, int64_t *ret_due_ns)
 
 /* --- Going --------------------------------------------------------------------------------- */
 
-static void refuse_requests(teff__client *client)
-{
-    teff__link *requests = client->requests.head;
-    teff__queue_init(&client->requests);
-    refuse_mail(client->exchange, requests);
-}
-
-/* Nobody reads the mail from now on: what lies there is refused, by us or by its senders. */
-static void stop_reading(teff__client *client)
-{
-    teff__atomic_u32_store_seq_cst(&client->stripe->reads_mail, 0);
-    refuse_requests(client);
-    refuse_mail(client->exchange, teff__inbox_take(&client->stripe->mail));
-    client->exchange->ops->observers_end(client);
-}
-
 void teff__client_wind_up(teff__client *client)
 {
     teff__client_take(client); /* answers that are there count */
-    stop_reading(client);
+    teff__client_stop_reading(client);
     uint32_t slot = 0;
     for (uint64_t id; (id = teff__stripe_next_open(client->stripe, &slot)) != 0;)
         (void)teff__stripe_claim(client->stripe, id, NULL, TEFF_ECANCELED);
@@ -507,7 +442,7 @@ void teff__client_wind_up(teff__client *client)
         continue;
     for (uint64_t id; (id = teff__future_first(&client->exchange->registry, &client->caller)) != 0;)
         teff__client_drop_future(client, id);
-    refuse_requests(client); /* a late sender's, taken above before it looked again */
+    teff__client_refuse_requests(client); /* a late sender's, taken above before it looked again */
     teff__postbox_flush(client->postbox);
     teff__client_set_awake(client, false);
 }

@@ -208,6 +208,12 @@ TEFF__INTERNAL void teff__client_post_chain(teff__exchange *exchange, uint32_t s
 TEFF__INTERNAL bool teff__client_post(teff__exchange *exchange, uint32_t stripe,
                                       teff__message *message);
 
+/* Nobody reads the mail from now on: what lies there is refused, by us or by its senders. */
+TEFF__INTERNAL void teff__client_stop_reading(teff__client *client);
+
+/* Refuses the requests to observers that were taken and not served. */
+TEFF__INTERNAL void teff__client_refuse_requests(teff__client *client);
+
 /*
  * Takes, serves and completes for all clients of this thread, and ends what is due; false: it has
  * none. *ret_due_ns: when the next deadline of theirs comes.
