@@ -409,6 +409,18 @@ bool teff__clients_inside_here(teff__exchange *exchange)
     return false;
 }
 
+int64_t teff__clients_end_due(teff__exchange *exchange, int64_t now_ns)
+{
+    uint32_t stripe = TEFF__STRIPES_WORKERS;
+    int64_t next_ns = INT64_MAX;
+    for (teff__client *client; (client = next_here(exchange, &stripe)) != NULL;) {
+        teff__client_end_due(client, now_ns);
+        const int64_t due_ns = teff__client_due_ns(client);
+        next_ns = due_ns < next_ns ? due_ns : next_ns;
+    }
+    return next_ns;
+}
+
 bool teff__clients_run_here(teff__exchange *exchange, int64_t *ret_due_ns)
 {
     uint32_t stripe = TEFF__STRIPES_WORKERS;

@@ -220,6 +220,12 @@ TEFF__INTERNAL void teff__client_refuse_requests(teff__client *client);
  */
 TEFF__INTERNAL bool teff__clients_run_here(teff__exchange *exchange, int64_t *ret_due_ns);
 
+/*
+ * Ends what is due by then of all clients of this thread, which take it later; gives when the next
+ * is due.
+ */
+TEFF__INTERNAL int64_t teff__clients_end_due(teff__exchange *exchange, int64_t now_ns);
+
 /* Whether a completion or an observer of one of this thread's clients runs. */
 TEFF__INTERNAL bool teff__clients_inside_here(teff__exchange *exchange);
 

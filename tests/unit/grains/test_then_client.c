@@ -81,6 +81,17 @@ Test(then_client, what_is_refused_where_it_arrives_comes_with_its_text)
     cr_assert_str_eq(story, "[-10008 not get the grain's mailbox is full null]");
 }
 
+Test(then_client, in_a_simulated_silo_an_answer_after_the_deadline_comes_too_late)
+{
+    probe_ref probe = probe_at(1);
+    cr_assert_eq(probe_rest_then(teff_within(client, 10 * MS), &probe,
+                                 &(struct ask){ .number = 20 * MS }, tell_code, ""),
+                 0);
+    cr_assert_eq(teff_silo_advance(silo, 100 * MS), 0);
+    cr_assert_eq(teff_client_run(client, 0), 0);
+    cr_assert_str_eq(story, "-10006 ");
+}
+
 Test(then_client, run_waits_for_the_first_and_a_later_one_needs_another_run)
 {
     const int64_t before_ns = teff_now_ns(client);
