@@ -96,7 +96,7 @@ Test(silo_of_two_threads, clients_and_tasks_are_answered)
         cr_assert_eq(number_of(1), i);
     }
     cr_assert_eq(
-        probe_rest(teff_within(client, MS), &probe, &(struct ask){ .number = 5 * MS }, NULL),
+        probe_rest(teff_within(client, MS), &probe, &(struct ask){ .number = 300 * MS }, NULL),
         TEFF_ETIMEDOUT);
     cr_assert_eq(teff_silo_run(silo), TEFF_EINVALIDSTATE); /* it is not simulated */
 }
