@@ -33,11 +33,12 @@ static inline void window_count(window *of)
     if (++of->calls % CALLS_PER_LOOK != 0)
         return;
     const int64_t now_ns = machine_now_ns();
-    if (of->from_ns == 0 && now_ns >= of->warm_ns) {
+    if (of->from_ns == 0) {
+        if (now_ns < of->warm_ns)
+            return;
         of->from_ns = now_ns;
         of->from_calls = of->calls;
-    }
-    if (!of->ending && now_ns >= of->end_ns) {
+    } else if (!of->ending && now_ns >= of->end_ns) { /* however late: some were answered since */
         of->to_ns = now_ns;
         of->to_calls = of->calls;
         of->ending = true;
