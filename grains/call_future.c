@@ -136,18 +136,21 @@ static size_t first(const teff__registry *registry, const teff_caller *caller,
     return i;
 }
 
-static void block(teff__client *client, const teff_future *futures, size_t count, bool all)
+static int block(teff__client *client, const teff_future *futures, size_t count, bool all)
 {
     const teff__registry *registry = &client->exchange->registry;
     if (!all) {
-        while (first(registry, &client->caller, futures, count) == count)
-            teff__client_wait_step(client);
-        return;
+        while (first(registry, &client->caller, futures, count) == count) {
+            if (!teff__client_wait_step(client))
+                return TEFF_EDEADLOCK;
+        }
+        return 0;
     }
     for (size_t i = 0; i < count; i++) {
         if (first(registry, &client->caller, &futures[i], 1) == 1)
             teff__client_wait(client, futures[i].id);
     }
+    return 0;
 }
 
 /*
@@ -185,9 +188,7 @@ static int await(teff_caller *caller, const teff_future *futures, size_t count, 
     if (r != 0 || (decides == count) == all)
         return r;
     r = teff__caller_may_wait(caller);
-    if (r == 0)
-        block(caller->home, futures, count, all);
-    return r;
+    return r != 0 ? r : block(caller->home, futures, count, all);
 }
 
 int teff_await_all(teff_caller *caller, const teff_future *futures, size_t count)

@@ -474,7 +474,7 @@ teff_client *teff_client_destroy(teff_client *caller)
     teff__client *client = teff__client_of(caller);
     const bool stopped = teff__atomic_u32_load_acquire(&client->stripe->gate) != 0;
     if (client->loop != NULL || client->inside != 0 || teff__exchange_forked(client->exchange) ||
-        (!teff__client_here(client) && !stopped))
+        teff__exchange_inside(client->exchange) || (!teff__client_here(client) && !stopped))
         return caller;
     teff__atomic_u64_store_relaxed(&client->thread, teff__thread_self());
     client->closing = true; /* completions that run now open no more calls */

@@ -134,8 +134,8 @@ TEFF__INTERNAL void teff__client_opened(teff__client *client);
 /* Blocks until the callback is settled. It stays so until teff__client_free. */
 TEFF__INTERNAL void teff__client_wait(teff__client *client, uint64_t id);
 
-/* Blocks until something may have come. */
-TEFF__INTERNAL void teff__client_wait_step(teff__client *client);
+/* Blocks until something may have come. False: a simulated silo is at rest, and nothing will. */
+TEFF__INTERNAL bool teff__client_wait_step(teff__client *client);
 
 /* The hint for grains of that hash, which may be of another one. */
 static inline teff__client_hint *teff__client_hint_of(teff__client *client, uint64_t hash)

@@ -56,40 +56,47 @@ static bool wait_news(teff__client *client, int64_t until_ns, bool gate)
     return true;
 }
 
-/* One step of waiting for anything: takes and serves what is there, else waits for it. */
-static void wait_step(teff__client *client, int64_t until_ns, bool gate)
+/*
+ * One step of waiting for anything: takes and serves what is there, else waits for it. False: a
+ * simulated silo is at rest, and nothing will ever come.
+ */
+static bool wait_step(teff__client *client, int64_t until_ns, bool gate)
 {
     const int64_t due_ns = teff__client_due_ns(client);
     if (due_ns != INT64_MAX)
         teff__client_end_due(client, teff__clock_now_ns(&client->exchange->clock));
     /* Requests may have been taken by another wait, which could not serve them. */
-    if (client->requests.head == NULL && !teff__client_has_news(client))
-        (void)wait_news(client, due_ns < until_ns ? due_ns : until_ns, gate);
+    const bool awaited = client->requests.head != NULL || teff__client_has_news(client) ||
+                         wait_news(client, due_ns < until_ns ? due_ns : until_ns, gate);
     teff__client_take(client);
-    (void)teff__client_serve(client);
+    return teff__client_serve(client) || awaited;
 }
 
 void teff__client_wait(teff__client *client, uint64_t id)
 {
     const teff__callback *callback = teff__stripe_at(client->stripe, id);
     teff__client_take(client);
-    while (teff__callback_state_of(callback) != TEFF__CALLBACK_SETTLED)
-        wait_step(client, INT64_MAX, false);
+    while (teff__callback_state_of(callback) != TEFF__CALLBACK_SETTLED) {
+        if (!wait_step(client, INT64_MAX, false))
+            (void)teff__stripe_claim(client->stripe, id, NULL, TEFF_EDEADLOCK);
+    }
 }
 
-void teff__client_wait_step(teff__client *client)
+bool teff__client_wait_step(teff__client *client)
 {
-    wait_step(client, INT64_MAX, false);
+    return wait_step(client, INT64_MAX, false);
 }
 
 int teff__client_sleep(teff__client *client, int64_t duration_ns)
 {
     const teff__clock *clock = &client->exchange->clock;
-    const int64_t until_ns = teff__time_add(teff__clock_now_ns(clock), duration_ns);
+    int64_t until_ns = teff__time_add(teff__clock_now_ns(clock), duration_ns);
+    if (until_ns == INT64_MAX)
+        until_ns--; /* which would mean never: simulated time does get there */
     while (teff__atomic_u32_load_acquire(&client->stripe->gate) == 0) {
         if (teff__clock_now_ns(clock) >= until_ns)
             return 0;
-        wait_step(client, until_ns, true);
+        (void)wait_step(client, until_ns, true);
     }
     return TEFF_EUNAVAILABLE;
 }

@@ -18,6 +18,8 @@
 #include "messaging/message.h"
 #include "runtime/worker.h"
 
+#include "teff/status.h"
+
 enum { TEFF__FUTURE_DONE = (1 << TEFF__GENERATION_SHIFT) - 1 };
 
 /* The future of a call that ended at once with that status, 0 or negative. */
@@ -29,9 +31,10 @@ static inline uint64_t teff__future_of_status(int status)
 /* Whether the future is such a one, and its status. */
 static inline bool teff__future_is_status(uint64_t id, int *ret_status)
 {
-    if (id == 0 || id > TEFF__FUTURE_DONE)
+    const bool failed = id >= (uint64_t)-TEFF_EINVAL && id <= (uint64_t)-TEFF_ESTUCK;
+    if (!failed && id != TEFF__FUTURE_DONE)
         return false;
-    *ret_status = id != TEFF__FUTURE_DONE ? -(int)id : 0;
+    *ret_status = failed ? -(int)id : 0;
     return true;
 }
 

@@ -68,7 +68,8 @@ TEFF_EXPORT int teff_client_close_then(teff_client *client, void (*closed)(void 
 /*
  * Frees a blocking client; NULL is allowed. Its open calls end with TEFF_ECANCELED, and its
  * completions run, inside. Returns NULL; or the client, with nothing freed, if it is on a loop,
- * this thread does not own it, or one of its completions or observers runs.
+ * this thread does not own it, or one of its completions or observers, or of a silo that this
+ * thread runs a turn or task, is at work.
  *
  * Ownership: takes `client`, if it returns NULL.
  * Threads:   the client's; once the silo has stopped, any one.

@@ -11,7 +11,7 @@
  *                 uv_run going until it has stopped
  *   simulated     (`simulated`): nothing runs but inside teff_silo_run, teff_silo_advance and
  *                 blocking calls of clients, and time passes only in the last two: the same seed
- *                 does the same thing twice
+ *                 does the same thing twice. A wait that nothing can end is TEFF_EDEADLOCK
  *
  * A process that forked keeps its silos in the parent: any call in the child is TEFF_EINVALIDSTATE.
  */

@@ -240,6 +240,52 @@ Test(await_with_two_stacks, an_open_future_cannot_be_waited_for_without_a_stack_
     cr_assert_eq(teff_silo_advance(silo, 100 * MS), 0);
 }
 
+static int sleep_for_ever(teff_task *task, void *user)
+{
+    (void)user;
+    return teff_sleep(task, INT64_MAX);
+}
+
+static int destroy_the_client(teff_task *task, void *user)
+{
+    (void)task, (void)user;
+    return teff_client_destroy(client) == client;
+}
+
+Test(await, a_client_is_not_destroyed_beneath_what_it_waits_for)
+{
+    cr_assert_eq(in_task(0, destroy_the_client, NULL), 1);
+}
+
+Test(await, in_a_simulated_silo_time_comes_to_an_end)
+{
+    probe_ref probe = probe_at(1);
+    cr_assert_eq(teff_sleep(client, INT64_MAX), 0);
+    cr_assert_eq(
+        probe_rest(teff_within(client, INT64_MAX), &probe, &(struct ask){ .number = 1 }, NULL),
+        TEFF_ETIMEDOUT);
+}
+
+Test(await, what_nothing_can_end_is_a_deadlock_in_a_simulated_silo)
+{
+    int result;
+    size_t index;
+    teff_future future;
+    cr_assert_eq(teff_silo_spawn(silo, 0, sleep_for_ever, NULL, client, &future), 0);
+    cr_assert_eq(teff_await_any(client, &future, 1, &index), TEFF_EDEADLOCK);
+    cr_assert_eq(teff_task_claim(client, future, &result), TEFF_EDEADLOCK);
+}
+
+Test(await, a_number_that_is_no_status_is_no_future)
+{
+    const uint64_t made_up[] = { 1, 5, 10000, 10014, 12345, 0xfffffe, 0x1000000, UINT64_MAX };
+    for (size_t i = 0; i < sizeof(made_up) / sizeof(made_up[0]); i++) {
+        const teff_future future = { made_up[i] };
+        cr_assert_eq(probe_rest_claim(client, future, NULL), TEFF_EINVAL);
+        cr_assert_eq(teff_await_all(client, &future, 1), TEFF_EINVAL);
+    }
+}
+
 static teff_future open_one, settled_one;
 
 static void claim_inside(teff_caller *caller, void *user, const teff_outcome *outcome,
