@@ -21,8 +21,8 @@
  * The deadline of a call is, in this order: the timeout given with teff_with or teff_within; the
  * row's TEFF_TIMEOUT_MS; the silo's response_timeout_ns. A call made inside a turn ends no later
  * than that turn's own deadline, unless it is detached. A timeout fires at its deadline or within
- * one sweep period after it, never before. So a row that awaits calls of its own needs a timeout
- * longer than theirs: else its caller has given up when it could say what is in doubt.
+ * one sweep period (1 ms) after it, never before. So a row that awaits calls of its own needs a
+ * timeout longer than theirs: else its caller has given up when it could say what is in doubt.
  */
 #ifndef TEFF_CALL_H
 #define TEFF_CALL_H
@@ -149,7 +149,8 @@ TEFF_EXPORT int teff_call_send(teff_caller *caller, teff_ref *to, const teff_int
 
 /*
  * Sends a request and returns at once; the future is claimed with teff_call_claim. Unclaimed ones
- * are cancelled when the turn or task returns, or the client goes. There is always a future: where
+ * are cancelled when the turn or task returns, or the client goes; a client that lives on claims
+ * each of them, or has no more than 131,072. There is always a future: where
  * the call could not be made it holds the status, and needs no memory; its claim gives the status'
  * own text, while teff_outcome_last has the reason until the next call. That of a one-way row is
  * settled when the request is sent.
