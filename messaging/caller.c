@@ -89,8 +89,6 @@ int teff__caller_deadline(teff_caller *caller, const teff_method *method, int64_
         if (asked_ns < EXACT_BELOW_NS)
             now_ns = teff__clock_now_ns(defaults->clock);
         deadline_ns = teff__time_add(now_ns, asked_ns);
-        if (deadline_ns == INT64_MAX)
-            deadline_ns--; /* which would mean never */
     } else {
         deadline_ns = now_ns + defaults->response_timeout_ns;
         *ret_flags = TEFF__CALLBACK_DEFAULT;
