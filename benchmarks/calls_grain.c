@@ -13,6 +13,7 @@
 enum {
     WARM_UP_PART = 5, /* of the duration */
     BUFFER_BYTES = 65536,
+    ROUNDS_PER_ASK = 4,
     ROUNDS_PER_LOOK = 16, /* at the clock, and of sends before all are known to have run */
     LOST = 1,             /* positive codes: an answer was not the next one … */
     COPIED = 2            /* … or the buffer not the same object */
@@ -67,6 +68,7 @@ const teff_grain_type calls_echo_grain = { .struct_size = sizeof(teff_grain_type
 struct calls_driver {
     calls_echo_ref echoes[CALLS_GRAINS];
     uint64_t turns[CALLS_GRAINS]; /* that each echo has run for this driver */
+    unsigned rounds;              /* of sends to another worker */
     struct calls_buffer buffer;
 };
 TEFF_HANDLERS(calls_driver, struct calls_driver, calls_driver, CALLS_DRIVER_METHODS);
@@ -110,15 +112,16 @@ static int send_each(teff_turn *turn, struct calls_driver *self)
 }
 
 /*
- * To another worker: the last echo of 100 answers when it has run what it was sent, so that no more
- * than a few hundred messages are under way, as in the chain beside it.
+ * To another worker: now and then the last echo answers when it has run what it was sent, so that
+ * no more than a few hundred messages are under way, and neither side often waits for the other.
  */
 static int send_and_ask(teff_turn *turn, struct calls_driver *self)
 {
     struct calls_ret ret;
     int r = send_each(turn, self);
-    if (r == 0)
-        r = calls_echo_add(turn, &self->echoes[CALLS_GRAINS - 1], NULL, &ret);
+    if (r != 0 || ++self->rounds % ROUNDS_PER_ASK != 0)
+        return r;
+    r = calls_echo_add(turn, &self->echoes[CALLS_GRAINS - 1], NULL, &ret);
     return r != 0 || ret.turns == self->turns[CALLS_GRAINS - 1] ? r : LOST;
 }
 
