@@ -45,7 +45,7 @@ bool teff__message_expired(const teff__registry *registry, teff__message *messag
     const uint64_t id = message->correlation;
     const teff__stripe *stripe = teff__registry_stripe(registry, id);
     if (id == 0)
-        return false; /* nobody ever waits for a one-way request */
+        return false; /* a one-way request never expires, nor does a completion in a mailbox */
     if (teff__stripe_look_up(stripe, id) != TEFF__CALLBACK_OPEN)
         return true;
     /*

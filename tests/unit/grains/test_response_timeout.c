@@ -179,12 +179,14 @@ Test(response_timeout, started_calls_and_completions_have_the_new_one)
 /* --- What a turn calls --------------------------------------------------------------------- */
 
 static int64_t inner_ns, detached_ns;
+static bool detached_first;
 
 static int call_inside(teff_caller *turn, void *user)
 {
     static const teff_call_options detached = { .struct_size = sizeof(detached), .detached = true };
     (void)user;
-    inner_ns = rest(turn, 500 * SECOND, TEFF_ETIMEDOUT);
+    if (!detached_first)
+        inner_ns = rest(turn, 500 * SECOND, TEFF_ETIMEDOUT);
     detached_ns = rest(teff_with(turn, &detached), 500 * SECOND, TEFF_ETIMEDOUT);
     return 0;
 }
@@ -211,6 +213,38 @@ Test(response_timeout, a_turns_calls_end_with_it_unless_detached_also_by_a_new_o
     call_within(10 * SECOND, 5 * SECOND); /* the turn's was the earlier one, and is not now */
     expect_about(inner_ns, 5 * SECOND);
     expect_about(detached_ns, 5 * SECOND);
+    detached_first = true;
+    call_within(10 * SECOND, 60 * SECOND);
+    expect_about(detached_ns, 60 * SECOND);
+    call_within(4 * SECOND, 5 * SECOND);
+    expect_about(detached_ns, 5 * SECOND);
+}
+
+static void tell_caller(teff_caller *caller, void *user, const teff_outcome *outcome,
+                        const struct told *ret)
+{
+    (void)user, (void)ret;
+    tell("%d %s, ", outcome->code, caller != NULL ? "as a turn" : "alone");
+}
+
+static int open_detached(teff_caller *turn, void *user)
+{
+    static const teff_call_options detached = { .struct_size = sizeof(detached), .detached = true };
+    probe_ref probe = probe_at(next_key++);
+    (void)user;
+    return probe_rest_then(teff_with(turn, &detached), &probe,
+                           &(struct ask){ .number = 5 * SECOND }, tell_caller, NULL);
+}
+
+Test(response_timeout, a_completion_is_a_turn_also_after_the_deadline_of_the_one_that_opened_it)
+{
+    probe_ref probe = probe_at(1);
+    acting = act_body;
+    bodies[0] = open_detached;
+    cr_assert_eq(probe_act(teff_within(client, SECOND), &probe, &(struct ask){ 0 }, NULL), 0);
+    set_timeout(20 * SECOND);
+    cr_assert_eq(teff_silo_advance(silo, 10 * SECOND), 0);
+    cr_assert_str_eq(story, "0 as a turn, ");
 }
 
 static int64_t own_deadlines[2];

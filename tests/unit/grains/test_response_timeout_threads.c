@@ -83,8 +83,7 @@ Test(response_timeout_threads, it_wakes_a_worker_that_sleeps)
     cr_assert_eq(teff_silo_set_response_timeout(silo, 5 * MS), 0);
     cr_assert_eq(teff_task_claim(client, future, &result), 0);
     cr_assert_eq(result, TEFF_ETIMEDOUT);
-    cr_assert_geq(took_ns, 5 * MS);
-    cr_assert_lt(took_ns, enough_ns);
+    cr_assert_lt(took_ns, enough_ns); /* measured from when the worker's pass began */
 }
 
 static int rest_briefly(teff_task *task, void *user)
