@@ -4,6 +4,7 @@
  * a worker with a stripe of its own; the live callbacks are one worker's.
  */
 #include "benchmarks/callbacks_ours.h"
+#include "messaging/count.h"
 
 static uint64_t ours_lifecycles(callbacks_thread *thread, const callbacks_work *work)
 {
@@ -46,6 +47,28 @@ static uint64_t ours_due_skipping(void *registry, int64_t now_ns)
     return live_stripe(registry)->low_ns <= now_ns ? ours_due(registry, now_ns) : 0;
 }
 
+static uint64_t ours_count_target(void *registry, uint64_t target)
+{
+    return teff__stripe_count_grain(live_stripe(registry), target);
+}
+
+static bool has_target(void *user, const teff__open_callback *callback)
+{
+    return callback->target == *(const uint64_t *)user;
+}
+
+static uint64_t ours_count_function(void *registry, uint64_t target)
+{
+    return teff__stripe_count_if(live_stripe(registry), has_target, &target);
+}
+
+static uint64_t ours_count_exact(void *registry)
+{
+    const ours *of = registry;
+    uint64_t count;
+    return teff__registry_open_count_exact(&of->registry, &count) ? count : UINT64_MAX;
+}
+
 static uint64_t ours_count(void *registry)
 {
     const ours *of = registry;
@@ -75,7 +98,10 @@ const callbacks_subject callbacks_ours = {
     .lookup = ours_lookup,
     .due = ours_due,
     .due_skipping = ours_due_skipping,
+    .count_target = ours_count_target,
+    .count_function = ours_count_function,
     .count = ours_count,
+    .count_exact = ours_count_exact,
     .allocations = ours_allocations,
     .bytes = ours_bytes,
 };

@@ -64,32 +64,28 @@ CALLBACKS_INLINE uint64_t ours_open(callbacks_thread *thread, uint64_t number, u
     (void)id;
     if (TEFF__UNLIKELY(callback == NULL))
         return 0;
-    return teff__stripe_open(stripe, callback, callbacks_waiter(number),
-                             callbacks_deadline_ns(number), 0);
+    const teff__callback_terms terms = { (int64_t)number, callbacks_deadline_ns(number) };
+    const uint64_t made = teff__stripe_open(stripe, callback, callbacks_waiter(number), &terms, 0);
+    teff__stripe_set_target(stripe, made, callbacks_target(number));
+    return made;
 }
 
 /* A late or forged id is found out as it would be there. */
 CALLBACKS_INLINE void *ours_close(callbacks_thread *thread, uint64_t id)
 {
     const ours *of = thread->registry;
-    teff__callback *callback = teff__stripe_settle(teff__registry_stripe(&of->registry, id), id);
+    bool detailed;
+    teff__callback *callback =
+        teff__stripe_settle(teff__registry_stripe(&of->registry, id), id, &detailed);
     return callback != NULL ? callback->value : NULL;
-}
-
-/* As settling looks, without settling. */
-CALLBACKS_INLINE bool ours_is_open(const teff__registry *registry, uint64_t id)
-{
-    const teff__stripe *stripe = teff__registry_stripe(registry, id);
-    return (id & (TEFF__CALLBACKS_MAX - 1)) < teff__atomic_u32_load_relaxed(&stripe->made) &&
-           teff__callback_is_open(teff__atomic_u64_load_relaxed(&teff__stripe_at(stripe, id)->word),
-                                  id);
 }
 
 CALLBACKS_INLINE uint64_t ours_lookup_in(const ours *of, const uint64_t *ids, size_t count)
 {
     uint64_t open = 0;
     for (size_t i = 0; i < count; i++)
-        open += ours_is_open(&of->registry, ids[i]);
+        open += teff__stripe_look_up(teff__registry_stripe(&of->registry, ids[i]), ids[i]) ==
+                TEFF__CALLBACK_OPEN;
     return open;
 }
 
@@ -120,11 +116,15 @@ static inline uint64_t ours_touched(void *address, size_t size)
 
 static inline uint64_t ours_bytes_of(const ours *of)
 {
+    const teff__registry *registry = &of->registry;
+    const size_t columns = (sizeof(teff__callback_columns) + 4095) / 4096 * 4096;
     uint64_t bytes = teff__atomic_u64_load_relaxed(&of->memory.bytes);
+    bytes += ours_touched(registry->ends,
+                          (TEFF__STRIPES * sizeof(*registry->ends) + 4095) / 4096 * 4096);
     for (uint32_t i = 0; i < TEFF__STRIPES; i++) {
-        const teff__stripe *stripe = &of->registry.stripes[i];
+        const teff__stripe *stripe = &registry->stripes[i];
         bytes += ours_touched(stripe->callbacks, TEFF__CALLBACKS_MAX * sizeof(*stripe->callbacks));
-        bytes += ours_touched(stripe->deadlines, TEFF__CALLBACKS_MAX * sizeof(*stripe->deadlines));
+        bytes += ours_touched(stripe->columns, columns);
         bytes += ours_touched(stripe->details, TEFF__CALLBACKS_MAX * sizeof(*stripe->details));
     }
     return bytes;
@@ -146,9 +146,11 @@ CALLBACKS_INLINE uint64_t client_open(callbacks_thread *thread, uint64_t number,
     uint64_t made;
     teff__callback *callback = teff__stripe_take(stripe, &status);
     (void)id;
+    const teff__callback_terms terms = { (int64_t)number, callbacks_deadline_ns(number) };
     if (TEFF__UNLIKELY(callback == NULL) ||
-        !teff__stripe_open_shared(stripe, callback, callbacks_deadline_ns(number), 0, &made))
+        !teff__stripe_open_shared(stripe, callback, &terms, 0, &made))
         return 0;
+    teff__stripe_set_target(stripe, made, callbacks_target(number));
     return made;
 }
 

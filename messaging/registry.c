@@ -15,7 +15,7 @@ enum {
     CALLBACKS_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__callback),
     COLUMNS_BYTES = ((int)sizeof(teff__callback_columns) + 4095) / 4096 * 4096,
     DETAILS_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__callback_detail),
-    ENDS_BYTES = TEFF__STRIPES * (int)sizeof(teff__stripe_ends)
+    ENDS_BYTES = (TEFF__STRIPES * (int)sizeof(teff__stripe_ends) + 4095) / 4096 * 4096
 };
 
 int teff__registry_init(teff__registry *registry, teff__memory *memory, uint32_t workers)

@@ -170,7 +170,7 @@ struct teff__registry {
     teff__stripe_ends *ends; /* by stripe */
     teff__memory *memory;
     /* bit k: stripe k has made a slot, so that counting leaves out the others. Owners; anybody */
-    teff__atomic_u64 used[TEFF__STRIPES / 64];
+    teff__atomic_u64 used[(TEFF__STRIPES + 63) / 64];
     teff__atomic_u64 late;      /* answers to calls that had ended. Anybody */
     teff__atomic_u64 unknown;   /* answers to calls that never were. Anybody */
     teff__atomic_u64 unclaimed; /* futures that their callers left. Anybody */
