@@ -120,6 +120,12 @@ Test(count, stripes_of_both_halves_are_counted)
     cr_expect_eq(open, 2);
 }
 
+Test(count, one_stripe_of_the_second_half_is_found_alone)
+{
+    (void)open_in(&registry.stripes[127], 0, 9, 1);
+    cr_expect_eq(teff__registry_open_count(&registry), 1);
+}
+
 Test(count, what_ended_well_is_the_difference)
 {
     for (int i = 0; i < 5; i++)
@@ -206,11 +212,26 @@ Test(count, a_predicate_sees_each_open_callback_once)
     settle(stripe, open_in(stripe, 2, 90, 8));
     (void)open_in(stripe, 3, 60, 8); /* in the slot of the one before */
     const uint64_t last = open_in(stripe, 4, 70, 9);
+    settle(stripe, open_in(stripe, 5, 80, 9)); /* the newest slot is free */
     cr_expect_eq(teff__stripe_count_if(stripe, later_than_50, &all), 2);
     cr_expect_eq(all.calls, 3);
     cr_expect_eq(all.last.id, last);
     cr_expect_eq(all.last.opened_ns, 4);
     cr_expect_eq(all.last.target, 9);
+}
+
+Test(count, a_walk_finds_what_is_due_at_this_very_moment)
+{
+    uint32_t slot = 0;
+    int64_t low_ns = INT64_MAX;
+    for (int i = 0; i < 32; i++)
+        (void)open_in(stripe, 0, i == 20 ? 500 : 600, 1);
+    cr_expect_eq(teff__stripe_next_due(stripe, 499, &slot, &low_ns), 0);
+    cr_expect_eq(low_ns, 500);
+    slot = 0;
+    low_ns = INT64_MAX;
+    cr_expect_eq(teff__stripe_next_due(stripe, 500, &slot, &low_ns),
+                 teff__stripe_open_id(stripe, 20));
 }
 
 Test(count, walking_for_deadlines_agrees_with_looking_at_each)
