@@ -200,23 +200,27 @@ uint32_t teff__stripe_take_done(teff__stripe *stripe)
 }
 
 /* Two cache lines of deadlines. */
-enum { BLOCK = 16 };
+enum { BLOCK = 32 };
 
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* The earliest of a block: four chains of comparisons, which a core does side by side. */
+/*
+ * The earliest of a block: four chains of comparisons, which a core does side by side. By name: in an
+ * array the compiler keeps them in memory.
+ */
 static int64_t earliest(const teff__atomic_i64 *block)
 {
-    int64_t of[4];
-    for (int k = 0; k < 4; k++)
-        of[k] = teff__atomic_i64_load_relaxed(&block[k]);
-    for (int i = 4; i < BLOCK; i += 4)
-        for (int k = 0; k < 4; k++)
-            of[k] = earlier(of[k], teff__atomic_i64_load_relaxed(&block[i + k]));
-    return earlier(earlier(of[0], of[1]), earlier(of[2], of[3]));
+    int64_t a = INT64_MAX, b = INT64_MAX, c = INT64_MAX, d = INT64_MAX;
+    for (int i = 0; i < BLOCK; i += 4) {
+        a = earlier(a, teff__atomic_i64_load_relaxed(&block[i]));
+        b = earlier(b, teff__atomic_i64_load_relaxed(&block[i + 1]));
+        c = earlier(c, teff__atomic_i64_load_relaxed(&block[i + 2]));
+        d = earlier(d, teff__atomic_i64_load_relaxed(&block[i + 3]));
+    }
+    return earlier(earlier(a, b), earlier(c, d));
 }
 
 uint64_t teff__stripe_next_due(const teff__stripe *stripe, int64_t now_ns, uint32_t *slot,
