@@ -439,8 +439,8 @@ static void report(bench_program *bench)
         (long long)lifecycles);
     if (columns[LFHT] == NULL || columns[CK] == NULL)
         (void)printf("Left out, since absent when this was built:%s%s\n",
-                     columns[LFHT] == NULL ? " liburcu" : "",
-                     columns[CK] == NULL ? " Concurrency Kit" : "");
+                     columns[LFHT] == NULL ? " (liburcu)" : "",
+                     columns[CK] == NULL ? " (Concurrency Kit)" : "");
 }
 
 /* Before anything else: later, the allocator has pages at hand. */
