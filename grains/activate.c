@@ -146,7 +146,7 @@ static void activate(teff__catalog *catalog, teff__activation *activation)
     teff__activation_become(activation, TEFF__ACTIVATION_ACTIVATING);
     activation->flags = TEFF__ACTIVATION_BUSY;
     if (activation->type->def.activate != NULL) {
-        teff__turn_begin(&turn, catalog, activation,
+        teff__turn_begin(&turn, catalog, activation, NULL,
                          teff__time_add(catalog->worker.now_ns, HOOK_TIMEOUT_NS));
         r = activation->type->def.activate(&turn.caller, activation->data);
         teff__turn_end(&turn, 0);
@@ -165,7 +165,7 @@ static void deactivate(teff__catalog *catalog, teff__activation *activation)
     activation->flags = TEFF__ACTIVATION_BUSY;
     if (activation->type->def.deactivate != NULL) {
         teff__turn turn;
-        teff__turn_begin(&turn, catalog, activation,
+        teff__turn_begin(&turn, catalog, activation, NULL,
                          teff__time_add(catalog->worker.now_ns, HOOK_TIMEOUT_NS));
         activation->type->def.deactivate(&turn.caller, activation->data, activation->reason);
         teff__turn_end(&turn, 0);

@@ -48,6 +48,7 @@ TEFF__HOT_INLINE int call_plain(teff_caller *caller, teff_ref *to, const teff_in
     const teff_method *method = &of->methods[number];
     teff__await await;
     uint64_t id = 0;
+    await.caller = caller;
     int r = teff__worker_reserve(&catalog->worker);
     if (TEFF__UNLIKELY(r != 0))
         return teff__caller_fail(caller, r, false, method, NULL);
@@ -55,18 +56,19 @@ TEFF__HOT_INLINE int call_plain(teff_caller *caller, teff_ref *to, const teff_in
     return TEFF__LIKELY(r == 0) ? await_answer(catalog, caller, to, method, &await, ret) : r;
 }
 
-static int call_with_bytes(teff_caller *caller, teff_ref *to, const teff_interface *of,
-                           uint32_t number, const void *argument, void *ret)
+__attribute__((noinline)) static int call_with_bytes(teff_caller *caller, teff_ref *to,
+                                                     const teff_interface *of, uint32_t number,
+                                                     const void *argument, void *ret)
 {
     return call_plain(caller, to, of, number, argument, ret, true);
 }
 
 /* A turn's or task's call with options. */
-static int call_from_worker(teff__request *request, void *ret)
+__attribute__((noinline)) static int call_from_worker(teff__request *request, void *ret)
 {
     teff__catalog *catalog = request->caller->home;
     const teff_method *method = &request->of->methods[request->number];
-    teff__await await;
+    teff__await await = { .caller = request->caller };
     int r = teff__worker_reserve(&catalog->worker);
     if (r != 0)
         return teff__caller_fail(request->caller, r, false, method, NULL);
@@ -75,7 +77,7 @@ static int call_from_worker(teff__request *request, void *ret)
     return r != 0 ? r : await_answer(catalog, request->caller, request->to, method, &await, ret);
 }
 
-static int call_from_client(teff__request *request, void *ret)
+__attribute__((noinline)) static int call_from_client(teff__request *request, void *ret)
 {
     teff__client *client = request->caller->home;
     const teff_method *method = &request->of->methods[request->number];
@@ -92,7 +94,7 @@ static int call_from_client(teff__request *request, void *ret)
         return teff__caller_fail(request->caller, r, true, method, NULL);
     if (answer->address != 0)
         request->to->route = answer->address;
-    teff__client_remember(client, request->hash, answer);
+    teff__client_remember(client, teff__stripe_target(client->stripe, request->id), answer);
     return teff__call_take_answer(request->caller, client->postbox, method, answer, ret);
 }
 

@@ -100,7 +100,7 @@ static int suspend(teff__catalog *catalog, const teff_caller *caller, const teff
                    size_t count, bool all)
 {
     const teff__registry *registry = &catalog->exchange->registry;
-    teff__await await = { .remaining = all ? 0 : 1 };
+    teff__await await = { .remaining = all ? 0 : 1, .caller = (teff_caller *)(uintptr_t)caller };
     bool wait = !all;
     int r = 0;
     size_t i = 0;

@@ -11,6 +11,7 @@
 #include "grains/task.h"
 #include "grains/turn.h"
 #include "messaging/cancel.h"
+#include "messaging/count.h"
 
 #include "teff/status.h"
 
@@ -53,7 +54,8 @@ static void settle_late(teff__catalog *catalog, teff__message *answer)
 {
     if (answer == NULL)
         return;
-    catalog->late += answer->correlation != 0;
+    if (answer->correlation != 0)
+        teff__registry_count_late(&catalog->exchange->registry, answer->correlation);
     teff__postbox_drop(&catalog->postbox, answer);
 }
 
@@ -100,12 +102,21 @@ void teff__catalog_settle_slow(teff__catalog *catalog, teff__stripe *stripe,
     }
 }
 
+void teff__catalog_end(teff__catalog *catalog, uint64_t id, teff__message *answer, int code)
+{
+    teff__stripe *stripe = teff__registry_stripe(&catalog->exchange->registry, id);
+    if (teff__stripe_look_up(stripe, id) == TEFF__CALLBACK_OPEN)
+        teff__stripe_count_end(stripe, answer != NULL ? teff__end_of_answer(answer)
+                                                      : teff__end_of_code(code));
+    teff__catalog_settle_in(catalog, stripe, id, answer, code);
+}
+
 /* A source has fired: its calls of this worker end. */
 static void cancel_branch(teff__catalog *catalog, teff__message *message)
 {
     const teff__cancel_branch *branch = (const teff__cancel_branch *)(const void *)message;
     for (uint64_t id; (id = teff__cancel_first(&catalog->exchange->registry, branch)) != 0;)
-        teff__catalog_settle(catalog, id, NULL, TEFF_ECANCELED);
+        teff__catalog_end(catalog, id, NULL, TEFF_ECANCELED);
     teff__cancel_told(message);
 }
 
@@ -146,6 +157,16 @@ void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff__stripe *strip
         settle_late(catalog, message); /* a blocking client waits for just this one */
 }
 
+void teff__catalog_respond(teff__catalog *catalog, teff__message *message)
+{
+    const uint64_t id = message->correlation;
+    teff__stripe *stripe = teff__registry_stripe(&catalog->exchange->registry, id);
+    if (stripe->worker == catalog->worker.index && id != 0)
+        teff__catalog_end(catalog, id, message, 0);
+    else
+        teff__catalog_respond_elsewhere(catalog, stripe, message);
+}
+
 void teff__catalog_reject(teff__catalog *catalog, teff__message *message, int code,
                           const char *text)
 {
@@ -158,6 +179,17 @@ void teff__catalog_reject(teff__catalog *catalog, teff__message *message, int co
     }
     teff__message_refuse(message, code, text);
     teff__catalog_respond(catalog, message);
+}
+
+/* An answer came from another worker. */
+static void answered(teff__catalog *catalog, teff__message *message)
+{
+    const uint64_t id = message->correlation;
+    if (TEFF__LIKELY(message->code == 0))
+        teff__catalog_settle_in(catalog, teff__registry_stripe(&catalog->exchange->registry, id),
+                                id, message, 0);
+    else
+        teff__catalog_end(catalog, id, message, 0);
 }
 
 static void deliver(teff__worker *worker, teff__link *mail)
@@ -173,7 +205,7 @@ static void deliver(teff__worker *worker, teff__link *mail)
         teff__dispatch_probed(catalog, message);
         break;
     case TEFF__MESSAGE_RESPONSE:
-        teff__catalog_settle(catalog, message->correlation, message, 0);
+        answered(catalog, message);
         break;
     case TEFF__MESSAGE_SPAWN:
         teff__task_arrived(catalog, message);
@@ -196,7 +228,7 @@ static void sweep_stripe(teff__catalog *catalog, teff__stripe *stripe)
     int64_t low_ns = INT64_MAX;
     for (uint64_t id;
          (id = teff__stripe_next_due(stripe, catalog->worker.now_ns, &slot, &low_ns)) != 0;)
-        teff__catalog_settle_in(catalog, stripe, id, NULL, TEFF_ETIMEDOUT);
+        teff__catalog_end(catalog, id, NULL, TEFF_ETIMEDOUT);
     stripe->low_ns = low_ns;
 }
 
@@ -228,6 +260,8 @@ static int64_t due_ns(teff__worker *worker)
             stripe->low_ns = INT64_MAX;
         due = stripe->low_ns < due ? stripe->low_ns : due;
     }
+    if (due == TEFF__DEADLINE_NEVER)
+        due = INT64_MAX;
     if (due < catalog->sweep_after_ns)
         due = catalog->sweep_after_ns;
     const int64_t stop_ns = teff__stop_due_ns(catalog);
@@ -318,6 +352,8 @@ static void drop_queue(teff__catalog *catalog, teff__link *link)
         link = link->next;
         if (message->kind == TEFF__MESSAGE_CANCEL)
             teff__cancel_told(message);
+        else if (message->kind == TEFF__MESSAGE_RESPONSE)
+            settle_late(catalog, message);
         else if (message->kind != TEFF__MESSAGE_CONTROL)
             teff__postbox_drop(&catalog->postbox, message);
     }

@@ -76,8 +76,6 @@ struct teff__catalog {
     teff__ring blocks;        /* what turns have allocated and hold */
     teff__ring completions;   /* that have not run */
     void *context;            /* from worker_start */
-    uint64_t late;            /* statistic: answers that nobody waited for */
-    uint64_t unclaimed;       /* statistic: futures that their callers left */
     teff__outgoing answers;   /* for one client on a loop, to be posted with the pass … */
     teff__stripe *answers_to; /* … as mail of this stripe */
     teff__postbox postbox;
@@ -135,6 +133,7 @@ typedef struct teff__await {
         int code;
         int remaining; /* for futures: so many more are to be settled */
     };
+    teff_caller *caller;
 } teff__await;
 
 /* One with a detail; or no open callback (NULL): the answer is late. */
@@ -144,13 +143,16 @@ TEFF__INTERNAL void teff__catalog_settle_slow(teff__catalog *catalog, teff__stri
 TEFF__INTERNAL void teff__catalog_respond_elsewhere(teff__catalog *catalog, teff__stripe *stripe,
                                                     teff__message *message);
 
-/* Ends a callback of this worker with an answer, which it takes, or with a code. */
+/*
+ * Ends a callback of this worker with an answer, which it takes, or with a code. For answers that
+ * are no failure; teff__catalog_end counts the others.
+ */
 TEFF__HOT_INLINE void teff__catalog_settle_in(teff__catalog *catalog, teff__stripe *stripe,
                                               uint64_t id, teff__message *answer, int code)
 {
-    teff__callback *callback = teff__stripe_settle(stripe, id);
-    if (TEFF__UNLIKELY(callback == NULL ||
-                       teff__callback_state_of(callback) != TEFF__CALLBACK_FREE)) {
+    bool detailed;
+    teff__callback *callback = teff__stripe_settle(stripe, id, &detailed);
+    if (TEFF__UNLIKELY(callback == NULL || detailed)) {
         teff__catalog_settle_slow(catalog, stripe, callback, answer, code);
         return;
     }
@@ -160,27 +162,25 @@ TEFF__HOT_INLINE void teff__catalog_settle_in(teff__catalog *catalog, teff__stri
     teff__worker_ready(&catalog->worker, &await->waiter);
 }
 
-static inline void teff__catalog_settle(teff__catalog *catalog, uint64_t id, teff__message *answer,
-                                        int code)
-{
-    teff__catalog_settle_in(catalog, teff__registry_stripe(&catalog->exchange->registry, id), id,
-                            answer, code);
-}
+/* Ends a callback of this worker in whatever way, and counts how. */
+TEFF__INTERNAL void teff__catalog_end(teff__catalog *catalog, uint64_t id, teff__message *answer,
+                                      int code);
 
-/* Sends a response to whoever waits for it; takes the message. */
-static inline void teff__catalog_respond(teff__catalog *catalog, teff__message *message)
-{
-    teff__stripe *stripe =
-        teff__registry_stripe(&catalog->exchange->registry, message->correlation);
-    if (TEFF__LIKELY(stripe->worker == catalog->worker.index))
-        teff__catalog_settle_in(catalog, stripe, message->correlation, message, 0);
-    else
-        teff__catalog_respond_elsewhere(catalog, stripe, message);
-}
+/* Sends a response, a failure perhaps, to whoever waits for it; takes the message. */
+TEFF__INTERNAL void teff__catalog_respond(teff__catalog *catalog, teff__message *message);
 
 /* Answers a request that never got a turn; takes the message. `text` NULL: the status' own. */
 TEFF__INTERNAL void teff__catalog_reject(teff__catalog *catalog, teff__message *message, int code,
                                          const char *text);
+
+/* A request of this worker's has found out which grain it is for. */
+static inline void teff__catalog_set_target(teff__catalog *catalog, const teff__message *message,
+                                            uint64_t hash)
+{
+    const uint64_t id = message->correlation;
+    if (id != 0)
+        teff__stripe_set_target(teff__registry_stripe(&catalog->exchange->registry, id), id, hash);
+}
 
 /*
  * Sends a request on its way: delivers it, or posts it to the worker whose grain it is. Takes the
@@ -231,13 +231,13 @@ TEFF__HOT_INLINE teff__activation *teff__catalog_hinted(const teff__catalog *cat
     return activation;
 }
 
-TEFF__HOT_INLINE int teff__catalog_send(teff__catalog *catalog, teff_ref *to,
-                                        teff__message *message)
+static inline int teff__catalog_send(teff__catalog *catalog, teff_ref *to, teff__message *message)
 {
     teff__activation *activation = teff__catalog_hinted(catalog, to);
-    if (TEFF__LIKELY(activation != NULL))
-        return teff__catalog_deliver(catalog, activation, message);
-    return teff__catalog_send_slow(catalog, to, message);
+    if (TEFF__UNLIKELY(activation == NULL))
+        return teff__catalog_send_slow(catalog, to, message);
+    teff__catalog_set_target(catalog, message, activation->record.hash);
+    return teff__catalog_deliver(catalog, activation, message);
 }
 
 /* Suspends the running turn or task after a successful teff__worker_reserve. */

@@ -57,7 +57,7 @@ void teff__complete_turn(teff__catalog *catalog, teff__activation *activation,
                          teff__completion *completion)
 {
     teff__turn turn;
-    teff__turn_begin(&turn, catalog, activation, INT64_MAX);
+    teff__turn_begin(&turn, catalog, activation, NULL, INT64_MAX);
     activation->served = true;
     teff__completion_run(completion, &catalog->postbox, &turn.caller);
     teff__turn_end(&turn, 0);

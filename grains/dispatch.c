@@ -88,6 +88,7 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
 {
     teff__route *route = hinted_route(catalog, to);
     if (TEFF__LIKELY(route != NULL)) {
+        teff__catalog_set_target(catalog, message, route->record.hash);
         send_by_route(catalog, route, message);
         return 0;
     }
@@ -97,6 +98,7 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
     if (type == NULL)
         return TEFF_EINVAL;
     const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, &to->key);
+    teff__catalog_set_target(catalog, message, hash);
     route = teff__routes_find(&catalog->routes, hash, type->id, &to->key);
     if (route == NULL) {
         uint64_t address;

@@ -172,7 +172,8 @@ void teff__observer_run(teff__client *client, teff__message *message)
     const teff_method *method = &message->of->methods[message->method];
     _Alignas(16) char result[TEFF_VALUE_MAX];
     teff__turn turn;
-    teff__turn_begin_observer(&turn, client, teff__message_to(message), message->deadline_ns);
+    teff__turn_begin_observer(&turn, client, teff__message_to(message), message,
+                              message->deadline_ns);
     teff__value_clear(result, method->ret_size);
     message->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
     if ((message->flags & TEFF__MESSAGE_BUFFERS) != 0)

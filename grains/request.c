@@ -4,13 +4,14 @@
 #include "grains/dispatch.h"
 #include "grains/observer.h"
 #include "messaging/cancel.h"
+#include "messaging/count.h"
 #include "messaging/future.h"
 
 #include "teff/status.h"
 
 /* What the options of a call came to. */
 typedef struct terms {
-    int64_t deadline_ns;
+    teff__callback_terms callback;
     uint32_t flags; /* of the callback */
     teff_cancel *cancel;
 } terms;
@@ -21,26 +22,41 @@ static int failed(const teff__request *request, int code, const char *text)
                              text);
 }
 
+/* The time that the caller's deadlines are measured from. */
+static int64_t now_ns_of(const teff_caller *caller)
+{
+    return teff__caller_outside(caller) ? teff__client_now_ns(caller->home)
+                                        : ((teff__catalog *)caller->home)->worker.now_ns;
+}
+
+/* The one that its calls are opened in. */
+static teff__stripe *stripe_of(const teff_caller *caller)
+{
+    return teff__caller_outside(caller) ? ((teff__client *)caller->home)->stripe
+                                        : ((teff__catalog *)caller->home)->stripe;
+}
+
 /* Uses up what the caller asked for with teff_with. */
 static int take_terms(const teff__request *request, terms *ret)
 {
     teff_caller *caller = request->caller;
     const teff_method *method = &request->of->methods[request->number];
     const teff__exchange *exchange = teff__caller_exchange(caller);
-    const int64_t now_ns = teff__caller_outside(caller)
-                               ? teff__client_now_ns(caller->home)
-                               : ((teff__catalog *)caller->home)->worker.now_ns;
+    const int64_t now_ns = now_ns_of(caller);
     ret->cancel = caller->next & TEFF__NEXT_CANCEL ? caller->next_cancel : NULL;
+    ret->callback = (teff__callback_terms){ .opened_ns = now_ns };
     const int r =
         teff__caller_deadline(caller, method, now_ns, &teff__silo_grains(exchange->silo)->defaults,
-                              &ret->deadline_ns, &ret->flags);
+                              &ret->callback.deadline_ns, &ret->flags);
     if (r != 0)
         return r;
     if (ret->cancel != NULL) {
         if (ret->cancel->exchange != exchange)
             return TEFF_EINVAL;
-        if (teff__cancel_fired(ret->cancel))
+        if (teff__cancel_fired(ret->cancel)) {
+            teff__stripe_count_unsent(stripe_of(caller), TEFF_END_CANCELED_UNSENT);
             return TEFF_ECANCELED;
+        }
         ret->flags |= TEFF__CALLBACK_CANCEL;
     }
     return teff__request_bytes_fit(method) ? 0 : TEFF_EINVAL;
@@ -64,8 +80,8 @@ static int make_message(const teff__request *request, teff__message **ret)
 }
 
 /* A callback in one of the worker's stripes, with room for its detail where the flags want one. */
-static int open_in_worker(teff__catalog *catalog, void *waiter, int64_t deadline_ns, uint32_t flags,
-                          uint64_t *ret_id)
+static int open_in_worker(teff__catalog *catalog, void *waiter, const teff__callback_terms *of,
+                          uint32_t flags, uint64_t *ret_id)
 {
     teff__callback *callback;
     int r = teff__catalog_take_callback(catalog, &callback);
@@ -76,29 +92,37 @@ static int open_in_worker(teff__catalog *catalog, void *waiter, int64_t deadline
         teff__stripe_free(catalog->stripe, callback);
         return r;
     }
-    *ret_id = teff__stripe_open(catalog->stripe, callback, waiter, deadline_ns, flags);
+    *ret_id = teff__stripe_open(catalog->stripe, callback, waiter, of, flags);
     return 0;
 }
 
-static int open_callback(teff_caller *caller, void *waiter, int64_t deadline_ns, uint32_t flags,
-                         uint64_t *ret_id, bool *ret_sendable)
+static int open_callback(teff_caller *caller, void *waiter, const teff__callback_terms *of,
+                         uint32_t flags, uint64_t *ret_id, bool *ret_sendable)
 {
     *ret_sendable = true;
     if (teff__caller_outside(caller))
-        return teff__client_open(caller->home, deadline_ns, flags, ret_id, ret_sendable);
-    return open_in_worker(caller->home, waiter, deadline_ns, flags, ret_id);
+        return teff__client_open(caller->home, of, flags, ret_id, ret_sendable);
+    return open_in_worker(caller->home, waiter, of, flags, ret_id);
 }
 
-/* Takes back an open callback. False: a client's, which somebody has ended meanwhile. */
-static bool close_callback(teff_caller *caller, uint64_t id)
+/*
+ * Takes back an open callback of a request that was not sent. False: a client's, which somebody has
+ * ended meanwhile.
+ */
+static bool close_callback(teff_caller *caller, uint64_t id, int code)
 {
     const teff__registry *registry = &teff__caller_exchange(caller)->registry;
     teff__stripe *stripe = teff__registry_stripe(registry, id);
-    if (teff__caller_outside(caller))
-        return teff__stripe_retract(stripe, id);
-    teff__callback *callback = teff__stripe_settle(stripe, id);
-    if (teff__callback_state_of(callback) != TEFF__CALLBACK_FREE)
-        teff__stripe_free(stripe, callback);
+    if (!teff__caller_outside(caller)) {
+        bool detailed = false;
+        teff__callback *callback = teff__stripe_settle(stripe, id, &detailed);
+        if (detailed)
+            teff__stripe_free(stripe, callback);
+    } else if (!teff__stripe_retract(stripe, id)) {
+        return false;
+    }
+    teff__stripe_count_end(stripe, code == TEFF_ECANCELED ? TEFF_END_CANCELED_UNSENT
+                                                          : teff__end_of_code(code));
     return true;
 }
 
@@ -114,7 +138,7 @@ static int link_cancel(const teff__request *request, teff_cancel *cancel, bool *
         r = TEFF_ECANCELED;
     if (r == 0)
         return 0;
-    if (!close_callback(request->caller, request->id)) {
+    if (!close_callback(request->caller, request->id, r)) {
         *ret_sendable = false; /* it comes with the done list, and leaves its source then */
         return 0;
     }
@@ -127,8 +151,8 @@ static int open_request(teff__request *request, const terms *asked, bool *ret_se
     teff_caller *caller = request->caller;
     const teff_method *method = &request->of->methods[request->number];
     const teff__registry *registry = &teff__caller_exchange(caller)->registry;
-    int r = open_callback(caller, request->waiter, asked->deadline_ns,
-                          request->flags | asked->flags, &request->id, ret_sendable);
+    int r = open_callback(caller, request->waiter, &asked->callback, request->flags | asked->flags,
+                          &request->id, ret_sendable);
     if (r != 0)
         return r;
     if (asked->cancel != NULL && (r = link_cancel(request, asked->cancel, ret_sendable)) != 0)
@@ -180,9 +204,8 @@ static int send_from_client(teff__client *client, teff__request *request, teff__
     }
     if (!known)
         *hint = (teff__client_hint){ hash, 0, type, to->key };
-    request->hash = hash;
-    if (request->flags != 0 && !request->one_way)
-        teff__stripe_detail(client->stripe, message->correlation)->hash = hash;
+    if (!request->one_way)
+        teff__stripe_set_target(client->stripe, message->correlation, hash);
     teff__message_address_to(message, &type->def.name, &to->key);
     teff__client_send(client, (uint32_t)(hash % exchange->workers_count), message);
     return 0;
@@ -195,7 +218,7 @@ static int unsent(teff__request *request, const terms *asked, teff__message *mes
     const teff__registry *registry = &teff__caller_exchange(caller)->registry;
     teff__postbox_drop(teff__caller_postbox(caller), message);
     if (!request->one_way) {
-        if (!close_callback(caller, request->id))
+        if (!close_callback(caller, request->id, code))
             return 0; /* stop was faster: it has ended, as whoever waits will see */
         if (request->flags & TEFF__CALLBACK_FUTURE)
             teff__future_remove(registry, caller, request->id);
@@ -237,7 +260,7 @@ int teff__request_send(teff__request *request)
         if (!sendable)
             return 0; /* it has ended: whoever waits will see */
         message->correlation = request->id;
-        message->deadline_ns = asked.deadline_ns;
+        message->deadline_ns = asked.callback.deadline_ns;
     }
     r = teff__caller_outside(caller) ? send_from_client(caller->home, request, message)
                                      : teff__catalog_send(caller->home, request->to, message);
@@ -247,15 +270,16 @@ int teff__request_send(teff__request *request)
 int teff__request_unsent(teff_caller *caller, const teff_ref *to, const teff_method *method,
                          int code, teff__message *message)
 {
-    (void)close_callback(caller, message->correlation);
+    (void)close_callback(caller, message->correlation, code);
     teff__postbox_drop(teff__caller_postbox(caller), message);
     return teff__caller_fail(caller, code, false, method, teff__dispatch_text(to, code));
 }
 
 int teff__request_future(teff_caller *caller, uint64_t *ret_id, bool *ret_sendable)
 {
-    const int r =
-        open_callback(caller, NULL, INT64_MAX, TEFF__CALLBACK_FUTURE, ret_id, ret_sendable);
+    const teff__callback_terms never = { .opened_ns = now_ns_of(caller),
+                                         .deadline_ns = TEFF__DEADLINE_NEVER };
+    const int r = open_callback(caller, NULL, &never, TEFF__CALLBACK_FUTURE, ret_id, ret_sendable);
     if (r == 0)
         teff__future_add(&teff__caller_exchange(caller)->registry, caller, *ret_id, NULL);
     if (r == 0 && teff__caller_outside(caller))

@@ -28,7 +28,6 @@ typedef struct teff__request {
     void *waiter;                 /* awaited on a worker: the await */
     teff__completion *completion; /* with _THEN */
     uint64_t id;                  /* of the callback: set by send */
-    uint64_t hash;                /* of the grain, of a client's request: set by send */
 } teff__request;
 
 /*
@@ -62,8 +61,9 @@ TEFF__HOT_INLINE int teff__request_plain(teff_caller *caller, teff_ref *to,
     teff__catalog *catalog = caller->home;
     const teff_method *method = &of->methods[number];
     uint32_t flags;
-    const int64_t deadline_ns = teff__caller_deadline_plain(caller, catalog->worker.now_ns,
-                                                            &catalog->grains->defaults, &flags);
+    const int64_t now_ns = catalog->worker.now_ns;
+    const int64_t deadline_ns =
+        teff__caller_deadline_plain(caller, now_ns, &catalog->grains->defaults, &flags);
     if (TEFF__UNLIKELY(catalog->gate_closed))
         return teff__caller_fail(caller, TEFF_EUNAVAILABLE, false, method, NULL);
     if (bytes && TEFF__UNLIKELY(!teff__request_bytes_fit(method)))
@@ -83,13 +83,20 @@ TEFF__HOT_INLINE int teff__request_plain(teff_caller *caller, teff_ref *to,
     }
     if (future)
         flags |= TEFF__CALLBACK_FUTURE;
-    *ret_id = teff__stripe_open(catalog->stripe, callback, waiter, deadline_ns, flags);
+    const teff__callback_terms terms = { now_ns, deadline_ns };
+    *ret_id = teff__stripe_open(catalog->stripe, callback, waiter, &terms, flags);
     message->correlation = *ret_id;
     message->deadline_ns = deadline_ns;
     teff__call_put_argument(message, method, argument);
     if (bytes)
         teff__message_hold(message, method);
-    r = teff__catalog_send(catalog, to, message);
+    teff__activation *activation = teff__catalog_hinted(catalog, to);
+    if (TEFF__LIKELY(activation != NULL)) {
+        teff__stripe_set_target(catalog->stripe, *ret_id, activation->record.hash);
+        r = teff__catalog_deliver(catalog, activation, message);
+    } else {
+        r = teff__catalog_send_slow(catalog, to, message);
+    }
     if (TEFF__UNLIKELY(r != 0))
         return teff__request_unsent(caller, to, method, r, message);
     return 0;

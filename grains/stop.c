@@ -48,7 +48,7 @@ static void settle_all(teff__catalog *catalog)
         teff__stripe *stripe = &catalog->stripes[i];
         uint32_t slot = 0;
         for (uint64_t id; (id = teff__stripe_next_open(stripe, &slot)) != 0;)
-            teff__catalog_settle_in(catalog, stripe, id, NULL, TEFF_EUNAVAILABLE);
+            teff__catalog_end(catalog, id, NULL, TEFF_EUNAVAILABLE);
     }
 }
 

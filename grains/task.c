@@ -71,6 +71,7 @@ static void task_run(teff__worker *worker, teff__item *item)
         teff__postbox_drop(&catalog->postbox, &task->message);
         return;
     }
+    task->message.flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
     teff__message_answer(&task->message, result, 0);
     teff__catalog_respond(catalog, &task->message);
 }

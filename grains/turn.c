@@ -64,7 +64,7 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
      */
     _Alignas(16) char scratch[TEFF_VALUE_MAX];
     void *result = TEFF__LIKELY(local) ? (char *)message + behind : scratch;
-    teff__turn_begin(&turn, catalog, activation, message->deadline_ns);
+    teff__turn_begin(&turn, catalog, activation, message, message->deadline_ns);
     teff__value_clear(result, method->ret_size);
     if (TEFF__UNLIKELY((message->flags & TEFF__MESSAGE_BUFFERS) != 0))
         teff__turn_hold(&turn, message);
@@ -73,14 +73,18 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
     const int code =
         table[message->method](&turn.caller, activation->data, (char *)message + argument, result);
     teff__turn_end(&turn, code);
-    if (TEFF__UNLIKELY(code != 0))
+    if (TEFF__UNLIKELY(code != 0)) {
         teff__turn_answer_failure(&turn, message, code);
-    else if (local)
+        teff__message_answer(message, code, activation->record.address);
+        teff__catalog_respond(catalog, message);
+        return;
+    }
+    if (local)
         message->value = behind;
     else
         teff__value_copy(teff__message_value(message), result, method->ret_size);
     /* A one-way request's correlation names no callback: nobody takes the answer. */
-    teff__message_answer(message, code, activation->record.address);
+    teff__message_answer(message, 0, activation->record.address);
     if (TEFF__LIKELY(local))
         teff__catalog_settle_in(catalog, stripe, message->correlation, message, 0);
     else
@@ -94,8 +98,8 @@ void teff__caller_drop_future(teff__catalog *catalog, teff_caller *caller, uint6
     const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
     teff__message *answer;
     if ((word & TEFF__CALLBACK_STATE) == TEFF__CALLBACK_OPEN)
-        teff__catalog_settle(catalog, id, NULL, TEFF_ECANCELED);
-    catalog->unclaimed++;
+        teff__catalog_end(catalog, id, NULL, TEFF_ECANCELED);
+    (void)teff__atomic_u64_add_relaxed(&catalog->exchange->registry.unclaimed, 1);
     (void)teff__future_take(registry, caller, id, &answer);
     if (answer != NULL)
         teff__postbox_drop(&catalog->postbox, answer);

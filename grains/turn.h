@@ -32,27 +32,32 @@ typedef struct teff__turn {
         teff__activation *activation;
         const teff_ref *observer; /* a reference to it */
     };
-    teff__turn_block *blocks;  /* newest first */
-    teff__turn_block buffers;  /* the one for those of the request, where its method has some */
-    int failed;                /* the code that `text` and `origin` belong to; 0: none */
-    const teff_method *origin; /* whose failure it was; with `failed` only */
-    char text[TEFF__TEXT_MAX]; /* not initialised */
+    const teff__message *request; /* NULL: of a hook, or of a completion */
+    teff__turn_block *blocks;     /* newest first */
+    teff__turn_block buffers;     /* the one for those of the request, where its method has some */
+    int failed;                   /* the code that `text` and `origin` belong to; 0: none */
+    const teff_method *origin;    /* whose failure it was; with `failed` only */
+    char text[TEFF__TEXT_MAX];    /* not initialised */
 } teff__turn;
 
 static inline void teff__turn_begin(teff__turn *turn, teff__catalog *catalog,
-                                    teff__activation *activation, int64_t deadline_ns)
+                                    teff__activation *activation, const teff__message *request,
+                                    int64_t deadline_ns)
 {
     teff__caller_init(&turn->caller, TEFF__CALLER_TURN, catalog, deadline_ns);
     turn->activation = activation;
+    turn->request = request;
     turn->blocks = NULL;
     turn->failed = 0;
 }
 
 static inline void teff__turn_begin_observer(teff__turn *turn, teff__client *client,
-                                             const teff_ref *observer, int64_t deadline_ns)
+                                             const teff_ref *observer, const teff__message *request,
+                                             int64_t deadline_ns)
 {
     teff__caller_init(&turn->caller, TEFF__CALLER_OBSERVER, client, deadline_ns);
     turn->observer = observer;
+    turn->request = request;
     turn->blocks = NULL;
     turn->failed = 0;
 }

@@ -19,6 +19,7 @@
 #include "teff/client.h"
 #include "teff/export.h"
 #include "teff/grain.h"
+#include "teff/inspect.h"
 #include "teff/interface.h"
 #include "teff/key.h"
 #include "teff/observer.h"

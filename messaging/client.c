@@ -5,6 +5,7 @@
 #include "messaging/client.h"
 
 #include "messaging/cancel.h"
+#include "messaging/count.h"
 #include "messaging/future.h"
 
 #include "teff/status.h"
@@ -128,8 +129,8 @@ bool teff__client_adopt(teff__client *client)
 
 /* --- Its calls ----------------------------------------------------------------------------- */
 
-int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags, uint64_t *ret_id,
-                      bool *ret_sendable)
+int teff__client_open(teff__client *client, const teff__callback_terms *terms, uint32_t flags,
+                      uint64_t *ret_id, bool *ret_sendable)
 {
     teff__stripe *stripe = client->stripe;
     int r = 0;
@@ -141,14 +142,15 @@ int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags,
     if (callback == NULL)
         return r;
     if (client->loop != NULL) { /* only this thread will end it */
-        *ret_id = teff__stripe_open(stripe, callback, NULL, deadline_ns, flags);
+        *ret_id = teff__stripe_open(stripe, callback, NULL, terms, flags);
         *ret_sendable = true;
         return 0;
     }
-    *ret_sendable = teff__stripe_open_shared(stripe, callback, deadline_ns, flags, ret_id);
-    if (!*ret_sendable && teff__stripe_retract(stripe, *ret_id))
-        return TEFF_EUNAVAILABLE;
-    return 0;
+    *ret_sendable = teff__stripe_open_shared(stripe, callback, terms, flags, ret_id);
+    if (*ret_sendable || !teff__stripe_retract(stripe, *ret_id))
+        return 0;
+    teff__stripe_count_end(stripe, TEFF_END_STOPPED);
+    return TEFF_EUNAVAILABLE;
 }
 
 void teff__client_opened(teff__client *client)
@@ -186,6 +188,9 @@ void teff__client_drop_future(teff__client *client, uint64_t id)
 static void finish(teff__client *client, teff__callback *callback, uint64_t id)
 {
     const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
+    const teff__message *answer = callback->value;
+    teff__stripe_count_end(client->stripe, answer != NULL ? teff__end_of_answer(answer)
+                                                          : teff__end_of_code(callback->code));
     if (word & TEFF__CALLBACK_CANCEL)
         teff__cancel_unlink(&client->exchange->registry, id);
     if ((word & TEFF__CALLBACK_THEN) == 0) {
@@ -221,14 +226,15 @@ static void cancel_branch(teff__client *client, teff__message *message)
 static void settle(teff__client *client, teff__message *answer)
 {
     const uint64_t id = answer->correlation;
+    bool detailed = false; /* it is: calls that wait are not for a loop */
     teff__callback *callback =
-        client->loop != NULL ? teff__stripe_settle(client->stripe, id) : NULL;
+        client->loop != NULL ? teff__stripe_settle(client->stripe, id, &detailed) : NULL;
     if (callback == NULL) {
+        teff__registry_count_late(&client->exchange->registry, id);
         teff__postbox_drop(client->postbox, answer);
         return;
     }
-    /* Calls that wait are not for a loop: each has a detail. */
-    teff__client_remember(client, teff__stripe_detail(client->stripe, id)->hash, answer);
+    teff__client_remember(client, teff__stripe_target(client->stripe, id), answer);
     callback->value = answer;
     callback->code = 0;
     finish(client, callback, id);
@@ -269,8 +275,8 @@ void teff__client_take(teff__client *client)
 int64_t teff__client_due_ns(teff__client *client)
 {
     teff__stripe *stripe = client->stripe;
-    if (teff__client_open_count(client) == 0)
-        stripe->low_ns = INT64_MAX; /* a bound of calls that have ended */
+    if (teff__client_open_count(client) == 0 || stripe->low_ns == TEFF__DEADLINE_NEVER)
+        stripe->low_ns = INT64_MAX; /* a bound of calls that have ended, or never do */
     return stripe->low_ns < client->sweep_after_ns ? client->sweep_after_ns : stripe->low_ns;
 }
 

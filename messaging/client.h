@@ -115,8 +115,8 @@ TEFF__INTERNAL int teff__client_may_wait(const teff__client *client);
  * in. TEFF_EOVERLOADED, TEFF_ENOMEM, TEFF_EUNAVAILABLE. When stop's sweep was faster it is settled
  * already: *ret_sendable is false.
  */
-TEFF__INTERNAL int teff__client_open(teff__client *client, int64_t deadline_ns, uint32_t flags,
-                                     uint64_t *ret_id, bool *ret_sendable);
+TEFF__INTERNAL int teff__client_open(teff__client *client, const teff__callback_terms *terms,
+                                     uint32_t flags, uint64_t *ret_id, bool *ret_sendable);
 
 /* Sends a message to a worker: at once, or from a completion or handler with the others. */
 TEFF__INTERNAL void teff__client_send(teff__client *client, uint32_t worker,

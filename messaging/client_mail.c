@@ -17,7 +17,7 @@ static void refuse_mail(teff__exchange *exchange, teff__link *mail)
         if (message->kind == TEFF__MESSAGE_CANCEL)
             teff__cancel_told(message);
         else if (message->kind == TEFF__MESSAGE_RESPONSE)
-            teff__message_send_home(message); /* nobody waits for it any more */
+            teff__exchange_drop_late(exchange, message);
         else
             teff__exchange_reject(exchange, message, TEFF_EGONE, "the observer's client is gone");
     }

@@ -15,6 +15,12 @@ void teff__exchange_post_all(teff__exchange *exchange, teff__outgoing *outgoing,
     }
 }
 
+void teff__exchange_drop_late(teff__exchange *exchange, teff__message *message)
+{
+    teff__registry_count_late(&exchange->registry, message->correlation);
+    teff__message_send_home(message);
+}
+
 void teff__exchange_respond(teff__exchange *exchange, teff__message *message)
 {
     teff__stripe *stripe = teff__registry_stripe(&exchange->registry, message->correlation);
@@ -26,7 +32,7 @@ void teff__exchange_respond(teff__exchange *exchange, teff__message *message)
         teff__client_post_chain(exchange, (uint32_t)(stripe - exchange->registry.stripes),
                                 &message->link, &message->link);
     else if (!teff__stripe_claim(stripe, message->correlation, message, 0))
-        teff__message_send_home(message);
+        teff__exchange_drop_late(exchange, message);
 }
 
 void teff__exchange_reject(teff__exchange *exchange, teff__message *message, int code,

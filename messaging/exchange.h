@@ -124,6 +124,9 @@ static inline void teff__exchange_release(teff__exchange *exchange)
     (void)teff__atomic_u32_add_acq_rel(&exchange->held, UINT32_MAX);
 }
 
+/* Drops an answer that nobody waits for any more, and counts it. Any thread. */
+TEFF__INTERNAL void teff__exchange_drop_late(teff__exchange *exchange, teff__message *message);
+
 /*
  * Sends a response on its way from a client's thread, or from whoever drops its request; takes the
  * message. Any thread.

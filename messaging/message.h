@@ -89,6 +89,12 @@ typedef struct teff__message {
     /* body and reference follow */
 } teff__message;
 
+/* teff__postbox_take writes several members at once. */
+_Static_assert(offsetof(teff__message, method) + 8 == offsetof(teff__message, size_class) &&
+                   offsetof(teff__message, size_class) + 1 == offsetof(teff__message, held) &&
+                   TEFF__MESSAGE_REQUEST == 0,
+               "the members that make up one word");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a word's low bytes come first");
 _Static_assert(sizeof(teff_ref) == TEFF__MESSAGE_REFERENCE, "a reference is a line");
 _Static_assert(sizeof(teff__message) == TEFF__MESSAGE_HEADER, "the body begins a line");
 
@@ -229,15 +235,11 @@ static inline teff__message *teff__postbox_take(teff__postbox *postbox, const te
         return NULL;
     message->home = &postbox->pools[size_class];
     message->of = of;
-    message->method = (uint16_t)number;
-    message->size_class = (uint8_t)size_class;
-    /* Neighbours and constants: one store. */
-    message->value = TEFF__MESSAGE_HEADER;
-    message->hops = 0;
-    message->path_count = 0;
-    message->kind = TEFF__MESSAGE_REQUEST;
-    message->flags = 0;
-    message->held = 0;
+    /* Neighbours, most of them 0: one store each for eight bytes and for two. */
+    const uint64_t method_to_flags = number | (uint32_t)TEFF__MESSAGE_HEADER << 16;
+    const uint16_t class_and_held = (uint16_t)size_class;
+    memcpy(&message->method, &method_to_flags, sizeof(method_to_flags));
+    memcpy(&message->size_class, &class_and_held, sizeof(class_and_held));
     return message;
 }
 

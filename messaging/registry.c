@@ -11,16 +11,26 @@
 #include "runtime/thread.h"
 #include "teff/status.h"
 
+enum {
+    CALLBACKS_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__callback),
+    COLUMNS_BYTES = ((int)sizeof(teff__callback_columns) + 4095) / 4096 * 4096,
+    DETAILS_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__callback_detail),
+    ENDS_BYTES = TEFF__STRIPES * (int)sizeof(teff__stripe_ends)
+};
+
 int teff__registry_init(teff__registry *registry, teff__memory *memory, uint32_t workers)
 {
     teff_assert(workers >= 1 && workers <= TEFF__STRIPES_WORKERS);
     registry->memory = memory;
     registry->stripes = teff__memory_alloc_line(memory, TEFF__STRIPES * sizeof(*registry->stripes));
-    if (registry->stripes == NULL)
+    registry->ends = teff__memory_reserve(memory, ENDS_BYTES);
+    if (registry->stripes == NULL || registry->ends == NULL) {
+        teff__registry_finish(registry);
         return TEFF_ENOMEM;
+    }
     for (uint32_t i = 0; i < TEFF__STRIPES; i++) {
         teff__stripe *stripe = &registry->stripes[i];
-        stripe->memory = memory;
+        stripe->registry = registry;
         stripe->base = i << TEFF__CALLBACK_BITS;
         stripe->low_ns = INT64_MAX;
         stripe->generation_max = TEFF__GENERATION_MAX;
@@ -33,51 +43,53 @@ int teff__registry_init(teff__registry *registry, teff__memory *memory, uint32_t
     return 0;
 }
 
-enum {
-    CALLBACKS_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__callback),
-    DEADLINES_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__atomic_i64),
-    DETAILS_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__callback_detail)
-};
-
 void teff__registry_finish(teff__registry *registry)
 {
     for (uint32_t i = 0; registry->stripes != NULL && i < TEFF__STRIPES; i++) {
         teff__stripe *stripe = &registry->stripes[i];
         teff__memory_release(registry->memory, stripe->callbacks, CALLBACKS_BYTES);
-        teff__memory_release(registry->memory, stripe->deadlines, DEADLINES_BYTES);
+        teff__memory_release(registry->memory, stripe->columns, COLUMNS_BYTES);
         teff__memory_release(registry->memory, stripe->details, DETAILS_BYTES);
         teff__wakeup_close(stripe->wake_fd);
     }
+    teff__memory_release(registry->memory, registry->ends, ENDS_BYTES);
     teff__memory_free(registry->memory, registry->stripes,
                       TEFF__STRIPES * sizeof(*registry->stripes));
+    registry->ends = NULL;
     registry->stripes = NULL;
 }
 
-uint64_t teff__registry_open_count(const teff__registry *registry)
+/* Counting looks at it from now on. */
+static void stripe_use(teff__stripe *stripe)
 {
-    uint64_t opened = 0, closed = 0;
-    /*
-     * Closed first: a call that opens and closes in between is then missed, not counted negative.
-     */
-    for (uint32_t i = 0; i < TEFF__STRIPES; i++)
-        closed += teff__atomic_u64_load_acquire(&registry->stripes[i].closed);
-    for (uint32_t i = 0; i < TEFF__STRIPES; i++)
-        opened += teff__atomic_u64_load_acquire(&registry->stripes[i].opened);
-    return opened - closed;
+    const uint32_t index = (uint32_t)(stripe - stripe->registry->stripes);
+    (void)teff__atomic_u64_or_relaxed(&stripe->registry->used[index / 64], UINT64_C(1)
+                                                                               << index % 64);
+}
+
+void teff__stripe_count_unsent(teff__stripe *stripe, teff_end end)
+{
+    stripe_use(stripe);
+    teff__stripe_count_end(stripe, end);
+    teff__atomic_u64_increment_owner(&stripe->opened);
+    teff__atomic_u64_increment_owner(&stripe->closed);
 }
 
 static bool stripe_reserve(teff__stripe *stripe)
 {
+    teff__registry *registry = stripe->registry;
     if (stripe->callbacks == NULL)
-        stripe->callbacks = teff__memory_reserve(stripe->memory, CALLBACKS_BYTES);
-    if (stripe->callbacks != NULL && stripe->deadlines == NULL)
-        stripe->deadlines = teff__memory_reserve(stripe->memory, DEADLINES_BYTES);
-    return stripe->deadlines != NULL;
+        stripe->callbacks = teff__memory_reserve(registry->memory, CALLBACKS_BYTES);
+    if (stripe->callbacks != NULL && stripe->columns == NULL)
+        stripe->columns = teff__memory_reserve(registry->memory, COLUMNS_BYTES);
+    if (stripe->columns != NULL)
+        stripe_use(stripe);
+    return stripe->columns != NULL;
 }
 
 int teff__stripe_add_details(teff__stripe *stripe)
 {
-    stripe->details = teff__memory_reserve(stripe->memory, DETAILS_BYTES);
+    stripe->details = teff__memory_reserve(stripe->registry->memory, DETAILS_BYTES);
     return stripe->details != NULL ? 0 : TEFF_ENOMEM;
 }
 
@@ -88,20 +100,20 @@ teff__callback *teff__stripe_grow(teff__stripe *stripe, int *ret_status)
         *ret_status = TEFF_EOVERLOADED;
         return NULL;
     }
-    if (!stripe_reserve(stripe)) {
+    if (stripe->columns == NULL && !stripe_reserve(stripe)) {
         *ret_status = TEFF_ENOMEM;
         return NULL;
     }
-    teff__atomic_i64_store_relaxed(&stripe->deadlines[slot], INT64_MAX);
+    teff__atomic_i64_store_relaxed(&stripe->columns->deadline_ns[slot], INT64_MAX);
     teff__atomic_u32_store_seq_cst(&stripe->made, slot + 1); /* pairs with claim_all's load */
     return &stripe->callbacks[slot];
 }
 
-bool teff__stripe_open_shared(teff__stripe *stripe, teff__callback *callback, int64_t deadline_ns,
-                              uint32_t flags, uint64_t *ret_id)
+bool teff__stripe_open_shared(teff__stripe *stripe, teff__callback *callback,
+                              const teff__callback_terms *terms, uint32_t flags, uint64_t *ret_id)
 {
     const uint32_t slot = teff__stripe_index(stripe, callback);
-    const uint64_t generation = teff__stripe_prepare(stripe, callback, slot, NULL, deadline_ns);
+    const uint64_t generation = teff__stripe_prepare(stripe, callback, slot, NULL, terms);
     const uint64_t word = generation << TEFF__CALLBACK_SHIFT | flags | TEFF__CALLBACK_OPEN;
     *ret_id = teff__stripe_id(stripe, slot, generation);
     teff__atomic_u64_store_seq_cst(&callback->word, word);    /* the gate: mine … */
@@ -117,8 +129,7 @@ bool teff__stripe_retract(teff__stripe *stripe, uint64_t id)
             return false;
     } while (!teff__atomic_u64_cas_acq_rel(
         &callback->word, &word, (word & ~(uint64_t)TEFF__CALLBACK_STATE) | TEFF__CALLBACK_SETTLED));
-    teff__atomic_i64_store_relaxed(&stripe->deadlines[id & (TEFF__CALLBACKS_MAX - 1)], INT64_MAX);
-    teff__atomic_u64_increment_owner(&stripe->closed);
+    teff__stripe_received(stripe, teff__stripe_index(stripe, callback));
     teff__stripe_free(stripe, callback);
     return true;
 }
@@ -188,18 +199,55 @@ uint32_t teff__stripe_take_done(teff__stripe *stripe)
     return fifo;
 }
 
+/* Two cache lines of deadlines. */
+enum { BLOCK = 16 };
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The earliest of a block: four chains of comparisons, which a core does side by side. */
+static int64_t earliest(const teff__atomic_i64 *block)
+{
+    int64_t of[4];
+    for (int k = 0; k < 4; k++)
+        of[k] = teff__atomic_i64_load_relaxed(&block[k]);
+    for (int i = 4; i < BLOCK; i += 4)
+        for (int k = 0; k < 4; k++)
+            of[k] = earlier(of[k], teff__atomic_i64_load_relaxed(&block[i + k]));
+    return earlier(earlier(of[0], of[1]), earlier(of[2], of[3]));
+}
+
 uint64_t teff__stripe_next_due(const teff__stripe *stripe, int64_t now_ns, uint32_t *slot,
                                int64_t *low_ns)
 {
     const uint32_t made = teff__atomic_u32_load_relaxed(&stripe->made);
-    while (*slot < made) {
-        const int64_t deadline_ns = teff__atomic_i64_load_relaxed(&stripe->deadlines[*slot]);
+    if (made == 0)
+        return 0;
+    const teff__atomic_i64 *deadlines = stripe->columns->deadline_ns;
+    int64_t low = *low_ns;
+    uint32_t at = *slot;
+    uint64_t found = 0;
+    while (at < made && found == 0) {
+        if (at % BLOCK == 0 && made - at >= BLOCK) {
+            const int64_t block_ns = earliest(&deadlines[at]);
+            if (TEFF__LIKELY(block_ns > now_ns)) {
+                low = earlier(low, block_ns);
+                at += BLOCK;
+                continue;
+            }
+        }
+        const int64_t deadline_ns = teff__atomic_i64_load_relaxed(&deadlines[at]);
         if (deadline_ns <= now_ns)
-            return teff__stripe_open_id(stripe, (*slot)++);
-        *low_ns = deadline_ns < *low_ns ? deadline_ns : *low_ns;
-        (*slot)++;
+            found = teff__stripe_open_id(stripe, at);
+        else
+            low = earlier(low, deadline_ns);
+        at++;
     }
-    return 0;
+    *slot = at;
+    *low_ns = low;
+    return found;
 }
 
 uint64_t teff__stripe_next_open(const teff__stripe *stripe, uint32_t *slot)
@@ -219,4 +267,16 @@ void teff__stripe_claim_all(teff__stripe *stripe, int code)
     uint32_t slot = 0;
     for (uint64_t id; (id = teff__stripe_next_open(stripe, &slot)) != 0;)
         (void)teff__stripe_claim(stripe, id, NULL, code);
+}
+
+void teff__registry_count_late(teff__registry *registry, uint64_t id)
+{
+    const teff__stripe *stripe = teff__registry_stripe(registry, id);
+    const uint64_t generation = id >> TEFF__GENERATION_SHIFT;
+    /* Acquire, as in claim. */
+    const bool was =
+        (id & (TEFF__CALLBACKS_MAX - 1)) < teff__atomic_u32_load_acquire(&stripe->made) &&
+        generation <= teff__atomic_u64_load_acquire(&teff__stripe_at(stripe, id)->word) >>
+            TEFF__CALLBACK_SHIFT;
+    (void)teff__atomic_u64_add_relaxed(was ? &registry->late : &registry->unknown, 1);
 }

@@ -15,8 +15,10 @@
  *
  * The correlation id names stripe, slot (24 bits together) and generation (40 bits: 18 hours of one
  * slot at 60 ns), so finding a callback is an index, and a late or forged id fails one comparison.
- * A slot whose generation is exhausted is retired. Deadlines lie in one array per stripe, INT64_MAX
- * where nothing is open.
+ * A slot whose generation is exhausted is retired.
+ *
+ * What walks look at (deadlines, when a call was opened, which grain it is for) lies in columns, one
+ * array each, so that a walk reads 8 bytes a slot. A deadline of INT64_MAX: nothing is open there.
  *
  * The gate of a blocking client's stripe. The client publishes the slot and then looks at the gate; stop
  * closes the gate and then reads the slots. Both sides "set mine, then look at yours": all four
@@ -40,6 +42,7 @@
 #include "runtime/memory.h"
 
 #include "teff/call.h"
+#include "teff/inspect.h"
 
 #include <stddef.h>
 
@@ -101,16 +104,32 @@ typedef struct teff__callback_detail {
     uint32_t next, previous;            /* a future: its caller's other ones */
     struct teff__cancel_branch *branch; /* a cancellable call: its source's part for this owner */
     uint32_t branch_next, branch_previous;
-    uint64_t hash; /* a client's call: of its grain, to remember where that is */
 } teff__callback_detail;
+
+/*
+ * By slot. The owner writes; anybody may read, and finds out by the slot's word whether it was still
+ * that call's. The gaps keep the three words of one slot out of one set of the first-level cache.
+ */
+typedef struct teff__callback_columns {
+    teff__atomic_i64 deadline_ns[TEFF__CALLBACKS_MAX]; /* INT64_MAX: nothing is open */
+    char gap_1[5 * TEFF__CACHE_LINE];
+    teff__atomic_i64 opened_ns[TEFF__CALLBACKS_MAX];
+    char gap_2[5 * TEFF__CACHE_LINE];
+    teff__atomic_u64 target[TEFF__CALLBACKS_MAX]; /* the grain's hash; 0: none, or not known yet */
+} teff__callback_columns;
+
+/* The deadline of what is open and has none: a task's future. */
+#define TEFF__DEADLINE_NEVER (INT64_MAX - 1)
+
+typedef struct teff__registry teff__registry;
 
 typedef struct teff__stripe {
     /* The line that claimers read: changes when the stripe grows or its client does. */
     _Alignas(TEFF__CACHE_LINE) teff__callback *callbacks;
-    teff__atomic_i64 *deadlines;    /* owner */
+    teff__callback_columns *columns;
     teff__callback_detail *details; /* NULL until one is needed; owner */
     uint64_t generation_max;
-    teff__memory *memory;
+    teff__registry *registry;
     uint32_t base;         /* the stripe's bits in an id */
     uint32_t worker;       /* the worker that owns it, or TEFF__NO_WORKER; fixed */
     teff__atomic_u32 made; /* slots that exist: owner; whoever sweeps */
@@ -139,20 +158,25 @@ _Static_assert(sizeof(teff__stripe) == 4 * TEFF__CACHE_LINE, "finding a stripe i
 
 #define TEFF__NO_WORKER UINT32_MAX
 
-typedef struct teff__registry {
+/* How calls ended that did not end well, by teff_end. The stripe's owner writes; anybody may read. */
+typedef struct teff__stripe_ends {
+    _Alignas(TEFF__CACHE_LINE) teff__atomic_u64 of[TEFF_ENDS];
+} teff__stripe_ends;
+
+struct teff__registry {
     teff__stripe *stripes;
+    teff__stripe_ends *ends; /* by stripe */
     teff__memory *memory;
-} teff__registry;
+    /* bit k: stripe k has made a slot, so that counting leaves out the others. Owners; anybody */
+    teff__atomic_u64 used[TEFF__STRIPES / 64];
+    teff__atomic_u64 late;      /* answers to calls that had ended. Anybody */
+    teff__atomic_u64 unknown;   /* answers to calls that never were. Anybody */
+    teff__atomic_u64 unclaimed; /* futures that their callers left. Anybody */
+};
 
 TEFF__INTERNAL int teff__registry_init(teff__registry *registry, teff__memory *memory,
                                        uint32_t workers);
 TEFF__INTERNAL void teff__registry_finish(teff__registry *registry);
-
-/*
- * Callbacks opened and not yet settled, in all stripes: exact when nothing moves, a statistic
- * otherwise.
- */
-TEFF__INTERNAL uint64_t teff__registry_open_count(const teff__registry *registry);
 
 static inline teff__stripe *teff__registry_stripe(const teff__registry *registry, uint64_t id)
 {
@@ -209,12 +233,22 @@ static inline teff__callback *teff__stripe_take(teff__stripe *stripe, int *ret_s
     return callback;
 }
 
+/* When a call was opened, and when it is to end. */
+typedef struct teff__callback_terms {
+    int64_t opened_ns, deadline_ns;
+} teff__callback_terms;
+
 /* What both kinds of publication share: all but the word. Returns the next generation. */
 static inline uint64_t teff__stripe_prepare(teff__stripe *stripe, teff__callback *callback,
-                                            uint32_t slot, void *waiter, int64_t deadline_ns)
+                                            uint32_t slot, void *waiter,
+                                            const teff__callback_terms *terms)
 {
+    teff__callback_columns *columns = stripe->columns;
+    const int64_t deadline_ns = terms->deadline_ns;
     callback->value = waiter;
-    teff__atomic_i64_store_relaxed(&stripe->deadlines[slot], deadline_ns);
+    teff__atomic_i64_store_relaxed(&columns->deadline_ns[slot], deadline_ns);
+    teff__atomic_i64_store_relaxed(&columns->opened_ns[slot], terms->opened_ns);
+    teff__atomic_u64_store_relaxed(&columns->target[slot], 0);
     if (deadline_ns < stripe->low_ns)
         stripe->low_ns = deadline_ns;
     teff__atomic_u64_increment_owner(&stripe->opened);
@@ -237,10 +271,11 @@ static inline uint64_t teff__stripe_open_id(const teff__stripe *stripe, uint32_t
 
 /* Opens a callback of a worker's stripe in a slot that was taken. Returns its id. */
 static inline uint64_t teff__stripe_open(teff__stripe *stripe, teff__callback *callback,
-                                         void *waiter, int64_t deadline_ns, uint32_t flags)
+                                         void *waiter, const teff__callback_terms *terms,
+                                         uint32_t flags)
 {
     const uint32_t slot = teff__stripe_index(stripe, callback);
-    const uint64_t generation = teff__stripe_prepare(stripe, callback, slot, waiter, deadline_ns);
+    const uint64_t generation = teff__stripe_prepare(stripe, callback, slot, waiter, terms);
     teff__atomic_u64_store_relaxed(&callback->word, generation << TEFF__CALLBACK_SHIFT | flags |
                                                         TEFF__CALLBACK_OPEN);
     return teff__stripe_id(stripe, slot, generation);
@@ -251,13 +286,38 @@ static inline uint64_t teff__stripe_open(teff__stripe *stripe, teff__callback *c
  * its opener to retract unless a sweep claimed it.
  */
 TEFF__INTERNAL bool teff__stripe_open_shared(teff__stripe *stripe, teff__callback *callback,
-                                             int64_t deadline_ns, uint32_t flags, uint64_t *ret_id);
+                                             const teff__callback_terms *terms, uint32_t flags,
+                                             uint64_t *ret_id);
+
+/* The owner has found out which grain an open callback is for. */
+static inline void teff__stripe_set_target(teff__stripe *stripe, uint64_t id, uint64_t target)
+{
+    teff__atomic_u64_store_relaxed(&stripe->columns->target[id & (TEFF__CALLBACKS_MAX - 1)],
+                                   target);
+}
+
+static inline uint64_t teff__stripe_target(const teff__stripe *stripe, uint64_t id)
+{
+    return teff__atomic_u64_load_relaxed(&stripe->columns->target[id & (TEFF__CALLBACKS_MAX - 1)]);
+}
 
 /*
  * Takes back what was opened in a client's stripe and never sent: the slot is free again. False:
  * somebody has claimed it, and it is handed over like any other.
  */
 TEFF__INTERNAL bool teff__stripe_retract(teff__stripe *stripe, uint64_t id);
+
+/* Notes how a call ended that did not end well. The owner. */
+static inline void teff__stripe_count_end(teff__stripe *stripe, teff_end end)
+{
+    if (end == TEFF_END_RESPONSE)
+        return;
+    const teff__registry *registry = stripe->registry;
+    teff__atomic_u64_increment_owner(&registry->ends[stripe - registry->stripes].of[end]);
+}
+
+/* Counts a call that was refused before it was opened, for a reason that is an end. The owner. */
+TEFF__INTERNAL void teff__stripe_count_unsent(teff__stripe *stripe, teff_end end);
 
 /* The word of an open callback of that id, whatever its flags. */
 static inline bool teff__callback_is_open(uint64_t word, uint64_t id)
@@ -280,42 +340,75 @@ static inline void teff__callback_become(teff__callback *callback, teff__callbac
                                    (word & ~(uint64_t)TEFF__CALLBACK_STATE) | state);
 }
 
+/* Gives back a slot of that index and word. */
+static inline void teff__stripe_free_at(teff__stripe *stripe, teff__callback *callback,
+                                        uint32_t slot, uint64_t word)
+{
+    const uint64_t generation = word >> TEFF__CALLBACK_SHIFT;
+    teff__atomic_u64_store_relaxed(&callback->word,
+                                   generation << TEFF__CALLBACK_SHIFT | TEFF__CALLBACK_FREE);
+    if (TEFF__UNLIKELY(generation >= stripe->generation_max))
+        return;
+    callback->next = stripe->free;
+    stripe->free = slot + 1;
+}
+
 /*
  * Gives a slot back. Its word keeps the generation, the state becomes free; an exhausted one is
  * retired.
  */
 static inline void teff__stripe_free(teff__stripe *stripe, teff__callback *callback)
 {
-    const uint64_t generation =
-        teff__atomic_u64_load_relaxed(&callback->word) >> TEFF__CALLBACK_SHIFT;
-    teff__atomic_u64_store_relaxed(&callback->word,
-                                   generation << TEFF__CALLBACK_SHIFT | TEFF__CALLBACK_FREE);
-    if (TEFF__UNLIKELY(generation >= stripe->generation_max))
-        return;
-    callback->next = stripe->free;
-    stripe->free = teff__stripe_index(stripe, callback) + 1;
+    teff__stripe_free_at(stripe, callback, teff__stripe_index(stripe, callback),
+                         teff__atomic_u64_load_relaxed(&callback->word));
+}
+
+/* The owner sees that a callback has ended: its deadline is over. */
+static inline void teff__stripe_received(teff__stripe *stripe, uint32_t slot)
+{
+    teff__atomic_i64_store_relaxed(&stripe->columns->deadline_ns[slot], INT64_MAX);
+    teff__atomic_u64_increment_owner(&stripe->closed);
 }
 
 /*
- * Ends an open callback of a worker's stripe. One without a detail is free afterwards, its `value`
- * still naming who waited; one with a detail is *settled*, and the caller goes on with it, knowing
- * it by its word. NULL: not open (late, forged, ended before).
+ * What has become of a callback, as its word says: *free* also where the slot is another call's by
+ * now, or the id was made up. Any thread; a look only, and old by the time that it is told.
  */
-static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t id)
+static inline teff__callback_state teff__stripe_look_up(const teff__stripe *stripe, uint64_t id)
 {
     if (TEFF__UNLIKELY((id & (TEFF__CALLBACKS_MAX - 1)) >=
-                       teff__atomic_u32_load_relaxed(&stripe->made)))
+                       teff__atomic_u32_load_acquire(&stripe->made)))
+        return TEFF__CALLBACK_FREE;
+    const uint64_t word = teff__atomic_u64_load_acquire(&teff__stripe_at(stripe, id)->word);
+    return TEFF__LIKELY(word >> TEFF__CALLBACK_SHIFT == id >> TEFF__GENERATION_SHIFT)
+               ? (teff__callback_state)(word & TEFF__CALLBACK_STATE)
+               : TEFF__CALLBACK_FREE;
+}
+
+/* An answer came for a call that is not open: counts it, and drops nothing. Any thread. */
+TEFF__INTERNAL void teff__registry_count_late(teff__registry *registry, uint64_t id);
+
+/*
+ * Ends an open callback of a worker's stripe. One without a detail is free afterwards, its `value`
+ * still naming who waited; one with a detail is *settled*, *ret_detailed says so, and the caller
+ * goes on with it. NULL: not open (late, forged, ended before).
+ */
+static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t id,
+                                                  bool *ret_detailed)
+{
+    const uint32_t slot = (uint32_t)id & (TEFF__CALLBACKS_MAX - 1);
+    if (TEFF__UNLIKELY(slot >= teff__atomic_u32_load_relaxed(&stripe->made)))
         return NULL;
-    teff__callback *callback = teff__stripe_at(stripe, id);
+    teff__callback *callback = &stripe->callbacks[slot];
     const uint64_t word = teff__atomic_u64_load_relaxed(&callback->word);
     if (TEFF__UNLIKELY(!teff__callback_is_open(word, id)))
         return NULL;
-    teff__atomic_i64_store_relaxed(&stripe->deadlines[id & (TEFF__CALLBACKS_MAX - 1)], INT64_MAX);
-    teff__atomic_u64_increment_owner(&stripe->closed);
-    if (TEFF__LIKELY((word & TEFF__CALLBACK_DETAILED) == 0))
-        teff__stripe_free(stripe, callback);
-    else
+    teff__stripe_received(stripe, slot);
+    *ret_detailed = (word & TEFF__CALLBACK_DETAILED) != 0;
+    if (TEFF__UNLIKELY(*ret_detailed))
         teff__callback_become(callback, TEFF__CALLBACK_SETTLED);
+    else
+        teff__stripe_free_at(stripe, callback, slot, word);
     return callback;
 }
 
@@ -324,13 +417,6 @@ static inline teff__callback *teff__stripe_settle(teff__stripe *stripe, uint64_t
  * False: another end won, and the answer is still the caller's to drop.
  */
 TEFF__INTERNAL bool teff__stripe_claim(teff__stripe *stripe, uint64_t id, void *answer, int code);
-
-/* The owner has received a claimed callback: its deadline is over. */
-static inline void teff__stripe_received(teff__stripe *stripe, uint32_t slot)
-{
-    teff__atomic_i64_store_relaxed(&stripe->deadlines[slot], INT64_MAX);
-    teff__atomic_u64_increment_owner(&stripe->closed);
-}
 
 /*
  * The owner takes what was claimed: the first slot + 1, linked by `done` in the order of claiming; 0:

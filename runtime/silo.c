@@ -19,7 +19,9 @@
 #include "grains/catalog.h"
 #include "grains/observer.h"
 #include "messaging/client.h"
+#include "messaging/count.h"
 #include "runtime/hosted.h"
+#include "runtime/sized.h"
 
 #include "teff/status.h"
 
@@ -94,6 +96,17 @@ uint64_t teff__silo_open_count(teff_silo *silo)
     return silo->exchange.registry.stripes != NULL
                ? teff__registry_open_count(&silo->exchange.registry)
                : 0;
+}
+
+int teff_silo_counts(const teff_silo *silo, teff_counts *ret)
+{
+    if (silo == NULL || ret == NULL)
+        return TEFF_EINVAL;
+    if (teff__exchange_forked(&silo->exchange) || silo->exchange.registry.stripes == NULL)
+        return TEFF_EINVALIDSTATE;
+    teff_counts counts = { .struct_size = ret->struct_size };
+    teff__registry_counts(&silo->exchange.registry, &counts);
+    return teff__sized_give(ret, sizeof(counts), sizeof(counts), &counts);
 }
 
 uint64_t teff__silo_grain_count(teff_silo *silo)

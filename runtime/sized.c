@@ -23,3 +23,15 @@ int teff__sized_copy(void *ret, size_t size, size_t size_min, const void *from)
     memcpy(ret, from, given < size ? given : size);
     return TEFF_OK;
 }
+
+int teff__sized_give(void *ret, size_t size, size_t size_min, const void *from)
+{
+    size_t given;
+    memcpy(&given, ret, sizeof(given));
+    if (given < size_min || given > SIZED_MAX || given % sizeof(given) != 0)
+        return TEFF_EINVAL;
+    memcpy(ret, from, given < size ? given : size);
+    if (given > size)
+        memset((char *)ret + size, 0, given - size);
+    return 0;
+}

@@ -20,4 +20,12 @@
  */
 TEFF__INTERNAL int teff__sized_copy(void *ret, size_t size, size_t size_min, const void *from);
 
+/*
+ * The other way round: fills in a structure of the program's, which says its size, from one of
+ * `size` bytes that begins with that same size. What a newer layout has more becomes zero.
+ *
+ * TEFF_EINVAL, with *ret untouched.
+ */
+TEFF__INTERNAL int teff__sized_give(void *ret, size_t size, size_t size_min, const void *from);
+
 #endif

@@ -227,7 +227,7 @@ def open_waits(catalog):
         for slot in range(int(stripe["made"]["value"])):
             callback = stripe["callbacks"][slot]
             if int(callback["word"]["value"]) & mask == is_open and int(callback["value"]) != 0:
-                yield int(callback["value"]), int(stripe["deadlines"][slot]["value"]), "waits"
+                yield int(callback["value"]), int(stripe["columns"]["deadline_ns"][slot]["value"]), "waits"
     ring = catalog["sleepers"]
     for node in chain(ring["next"], end=int(ring.address)):
         yield int(node), int(container(node, "struct sleeper", "ring")["timer"]["deadline_ns"]), "sleeps"

@@ -56,6 +56,14 @@ TEFF__INLINE const teff__catalog *catalog_of_worker(int worker)
     return teff__silo_grains(silo)->catalogs[worker];
 }
 
+/* What the silo has counted. */
+TEFF__INLINE teff_counts silo_counts(void)
+{
+    teff_counts counts = { .struct_size = sizeof(counts) };
+    cr_assert_eq(teff_silo_counts(silo, &counts), 0);
+    return counts;
+}
+
 /* A call of that probe that sleeps for so long and then says so in the story. */
 TEFF__INLINE teff_future start_rest(teff_caller *caller, uint64_t key, int64_t duration_ns)
 {

@@ -53,7 +53,7 @@ Test(await, all_waits_for_the_last_of_calls_and_tasks_and_leaves_them_to_be_clai
 {
     by_each(await_six, 7);
     cr_assert_eq(teff__silo_open_count(silo), 0);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 0);
+    cr_assert_eq(silo_counts().unclaimed, 0);
 }
 
 /* Waits for any of the open ones, each time without those that were settled. */
@@ -236,7 +236,7 @@ Test(await_with_two_stacks, an_open_future_cannot_be_waited_for_without_a_stack_
     spawn(0, sleep_100_ms, NULL);
     cr_assert_eq(teff_silo_run(silo), 0);
     cr_assert_eq(in_task(0, claim_without_a_stack, NULL), 5);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 1);
+    cr_assert_eq(silo_counts().unclaimed, 1);
     cr_assert_eq(teff_silo_advance(silo, 100 * MS), 0);
 }
 
@@ -438,7 +438,7 @@ Test(await_many, a_turn_claims_100000_futures)
 {
     cr_assert_eq(in_turn(2, claim_many), MANY);
     cr_assert_eq(teff__silo_open_count(silo), 0);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 0);
+    cr_assert_eq(silo_counts().unclaimed, 0);
 }
 
 static int leave_many(teff_caller *caller, void *user)
@@ -453,10 +453,10 @@ static int leave_many(teff_caller *caller, void *user)
 Test(await_many, a_turn_leaves_100000_futures)
 {
     cr_assert_eq(in_turn(2, leave_many), 5);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, MANY);
+    cr_assert_eq(silo_counts().unclaimed, MANY);
     cr_assert_eq(teff__silo_open_count(silo), 0);
     cr_assert_eq(teff_silo_run(silo), 0);
-    cr_assert_eq(catalog_of_worker(0)->late, MANY);
+    cr_assert_eq(silo_counts().late, MANY);
 }
 
 Test(await_many, a_client_has_131072_open_and_the_next_is_refused_until_one_is_claimed)

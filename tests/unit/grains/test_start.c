@@ -34,7 +34,7 @@ Test(start, a_claim_gives_what_the_call_would_have)
 {
     by_each(start_ten, 5);
     cr_assert_eq(teff__silo_open_count(silo), 0);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 0);
+    cr_assert_eq(silo_counts().unclaimed, 0);
 }
 
 Test(start_on_four, a_claim_gives_what_the_call_would_have_across_workers)
@@ -257,9 +257,9 @@ Test(start, another_caller_cannot_claim_it)
     cr_assert_eq(claim_kept(client, NULL), TEFF_EINVAL);
     cr_assert_eq(in_task(0, claim_kept, NULL), TEFF_EINVAL);
     cr_assert_eq(in_turn(2, claim_kept), TEFF_EINVAL);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 0);
+    cr_assert_eq(silo_counts().unclaimed, 0);
     cr_assert_eq(teff_silo_advance(silo, 10 * MS), 0);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 0); /* its own caller could */
+    cr_assert_eq(silo_counts().unclaimed, 0); /* its own caller could */
     cr_assert_eq(start_and_keep(client, NULL), 5);
     cr_assert_eq(claim_kept(other, NULL), TEFF_EINVAL);
     cr_assert_eq(claim_kept(client, NULL), 0);
@@ -270,7 +270,7 @@ Test(start, a_later_turn_of_the_same_grain_cannot_claim_it)
 {
     cr_assert_eq(in_turn(2, start_and_keep), 5);
     cr_assert_eq(in_turn(2, claim_kept), TEFF_EINVAL);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 1);
+    cr_assert_eq(silo_counts().unclaimed, 1);
 }
 
 /* --- What nobody claims -------------------------------------------------------------------- */
@@ -288,21 +288,21 @@ static int leave_three(teff_caller *caller, void *user)
 Test(start, futures_that_a_turn_leaves_are_cancelled_and_their_late_answers_dropped)
 {
     cr_assert_eq(in_turn(1, leave_three), 5);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 3);
+    cr_assert_eq(silo_counts().unclaimed, 3);
     cr_assert_eq(teff__silo_open_count(silo), 0);
-    cr_assert_eq(catalog_of_worker(0)->late, 0);
+    cr_assert_eq(silo_counts().late, 0);
     cr_assert_eq(teff_silo_advance(silo, 20 * MS), 0);
     cr_assert_eq(seen.turns, 4); /* they ran all the same */
-    cr_assert_eq(catalog_of_worker(0)->late, 2);
+    cr_assert_eq(silo_counts().late, 2);
 }
 
 Test(start, futures_that_a_task_leaves_are_cancelled_and_their_late_answers_dropped)
 {
     cr_assert_eq(in_task(0, leave_three, NULL), 5);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 3);
+    cr_assert_eq(silo_counts().unclaimed, 3);
     cr_assert_eq(teff__silo_open_count(silo), 0);
     cr_assert_eq(teff_silo_advance(silo, 20 * MS), 0);
-    cr_assert_eq(catalog_of_worker(0)->late, 2);
+    cr_assert_eq(silo_counts().late, 2);
 }
 
 Test(start, futures_that_a_client_leaves_are_cancelled_and_their_late_answers_dropped)
@@ -314,7 +314,7 @@ Test(start, futures_that_a_client_leaves_are_cancelled_and_their_late_answers_dr
     cr_assert_null(teff_client_destroy(other));
     cr_assert_eq(teff__silo_open_count(silo), 0);
     cr_assert_eq(teff_silo_advance(silo, 20 * MS), 0);
-    cr_assert_eq(catalog_of_worker(0)->late, 2);
+    cr_assert_eq(silo_counts().late, 2);
 }
 
 static int leave_in_activate(teff_turn *turn, struct probe *self)
@@ -329,7 +329,7 @@ Test(start, futures_that_a_hook_leaves_are_cancelled)
 {
     activating = leave_in_activate;
     cr_assert_eq(number_of(1), 0);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 1);
+    cr_assert_eq(silo_counts().unclaimed, 1);
     cr_assert_eq(teff__silo_open_count(silo), 0);
 }
 
@@ -374,7 +374,7 @@ Test(start, a_start_that_is_invalid_gives_a_settled_future_that_says_so)
 {
     by_each(start_invalid, 5);
     cr_assert_eq(teff__silo_open_count(silo), 0);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 0);
+    cr_assert_eq(silo_counts().unclaimed, 0);
 }
 
 Test(start, without_a_caller_the_future_is_invalid_and_nothing_crashes)

@@ -145,7 +145,7 @@ Test(then, a_timeout_comes_at_its_deadline_once_and_the_late_answer_is_dropped)
     cr_assert_eq(teff_silo_advance(silo, 10 * SECOND), 0);
     cr_assert_eq(strlen(story), strlen("[caller -10006 ran rest no answer before the deadline: the "
                                        "outcome says whether the call may have run null]"));
-    cr_assert_eq(catalog_of_worker(0)->late, 1);
+    cr_assert_eq(silo_counts().late, 1);
 }
 
 static int note_then(teff_caller *caller, void *user)
@@ -345,7 +345,7 @@ Test(then, one_of_a_turn_may_wait_send_start_and_open_others)
     cr_assert_eq(teff_silo_advance(silo, SECOND), 0);
     cr_assert_eq(runs, 3);
     cr_assert_str_eq(story, "1 2 3 ");
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 3);
+    cr_assert_eq(silo_counts().unclaimed, 3);
     cr_assert_eq(teff__silo_open_count(silo), 0);
 }
 
@@ -360,7 +360,7 @@ Test(then, one_of_a_task_may_wait_send_start_and_open_others)
     spawn(0, open_everything_and_stay, NULL);
     cr_assert_eq(teff_silo_advance(silo, SECOND), 0);
     cr_assert_eq(runs, 3);
-    cr_assert_eq(catalog_of_worker(0)->unclaimed, 3);
+    cr_assert_eq(silo_counts().unclaimed, 3);
     cr_assert_eq(teff__silo_open_count(silo), 0);
 }
 

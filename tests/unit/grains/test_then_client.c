@@ -287,7 +287,7 @@ Test(then_client, destroy_runs_what_is_open_with_ecanceled_and_what_is_ready_as_
     cr_assert_not_null(strstr(story, "told "));
     cr_assert_eq(teff__silo_open_count(silo), 0);
     cr_assert_eq(teff_silo_advance(silo, SECOND), 0);
-    cr_assert_eq(catalog_of_worker(0)->late, 1);
+    cr_assert_eq(silo_counts().late, 1);
     cr_assert_eq(teff_client_create(silo, NULL, &client), 0);
     cr_assert_eq(teff_client_run(client, 0), TEFF_ETIMEDOUT);
 }

@@ -9,6 +9,8 @@
 
 #include <criterion/criterion.h>
 
+static const teff__callback_terms never = { 0, TEFF__DEADLINE_NEVER };
+static bool detailed;
 static teff_silo *silo;
 static teff__exchange *exchange;
 static teff__registry *registry;
@@ -51,14 +53,14 @@ static uint64_t open_in(teff__stripe *stripe)
     cr_assert_eq(teff__stripe_need_details(stripe), 0);
     teff__callback *callback = teff__stripe_take(stripe, &r);
     cr_assert_not_null(callback);
-    const uint64_t id = teff__stripe_open(stripe, callback, NULL, INT64_MAX, TEFF__CALLBACK_CANCEL);
+    const uint64_t id = teff__stripe_open(stripe, callback, NULL, &never, TEFF__CALLBACK_CANCEL);
     cr_assert_eq(teff__cancel_link(cancel, registry, id), 0);
     return id;
 }
 
 static void close_in(teff__stripe *stripe, uint64_t id)
 {
-    teff__callback *callback = teff__stripe_settle(stripe, id);
+    teff__callback *callback = teff__stripe_settle(stripe, id, &detailed);
     cr_assert_not_null(callback);
     teff__cancel_unlink(registry, id);
     teff__stripe_free(stripe, callback);
@@ -213,7 +215,7 @@ Test(cancel, a_branch_for_which_there_is_no_memory_is_no_link_and_unlinking_is_h
     int r = 0;
     cr_assert_eq(teff__stripe_need_details(stripe), 0);
     teff__callback *callback = teff__stripe_take(stripe, &r);
-    const uint64_t id = teff__stripe_open(stripe, callback, NULL, INT64_MAX, TEFF__CALLBACK_CANCEL);
+    const uint64_t id = teff__stripe_open(stripe, callback, NULL, &never, TEFF__CALLBACK_CANCEL);
     teff__memory_fail_at(teff__silo_memory(silo), 1);
     cr_assert_eq(teff__cancel_link(cancel, registry, id), TEFF_ENOMEM);
     cr_assert_eq(count_of(cancel), 1);

@@ -9,6 +9,8 @@
 
 #include <criterion/criterion.h>
 
+static const teff__callback_terms never = { 0, TEFF__DEADLINE_NEVER };
+static bool detailed;
 static teff__memory memory;
 static teff__registry registry;
 static teff__worker workers[2];
@@ -45,14 +47,15 @@ static uint64_t add(teff_caller *caller, teff__stripe *stripe)
     teff__callback *callback = teff__stripe_take(stripe, &status);
     cr_assert_not_null(callback);
     cr_assert_eq(teff__stripe_need_details(stripe), 0);
-    const uint64_t id = teff__stripe_open(stripe, callback, NULL, INT64_MAX, TEFF__CALLBACK_FUTURE);
+    const uint64_t id = teff__stripe_open(stripe, callback, NULL, &never, TEFF__CALLBACK_FUTURE);
     teff__future_add(&registry, caller, id, NULL);
     return id;
 }
 
 static void settle(uint64_t id, void *value, int code)
 {
-    teff__callback *callback = teff__stripe_settle(teff__registry_stripe(&registry, id), id);
+    teff__callback *callback =
+        teff__stripe_settle(teff__registry_stripe(&registry, id), id, &detailed);
     cr_assert_not_null(callback);
     callback->value = value;
     callback->code = code;
@@ -103,7 +106,7 @@ Test(future, an_awaited_call_is_none)
 {
     int status = 0;
     teff__callback *callback = teff__stripe_take(&registry.stripes[0], &status);
-    const uint64_t id = teff__stripe_open(&registry.stripes[0], callback, NULL, INT64_MAX, 0);
+    const uint64_t id = teff__stripe_open(&registry.stripes[0], callback, NULL, &never, 0);
     cr_assert_null(teff__future_find(&registry, &task, id));
 }
 

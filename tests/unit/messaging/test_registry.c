@@ -2,12 +2,14 @@
 /*
  * The callback registry: opening, settling once, claiming from elsewhere, the gate, and its limits.
  */
-#include "messaging/registry.h"
+#include "messaging/count.h"
 
 #include "teff/status.h"
 
 #include <criterion/criterion.h>
 
+static const teff__callback_terms terms = { 500, 1000 };
+static bool detailed;
 static teff__memory memory;
 static teff__registry registry;
 static teff__stripe *stripe;  /* a worker's, the sixth */
@@ -35,7 +37,7 @@ static uint64_t open_in(teff__stripe *in, void *waiter, uint32_t flags)
     int status = 0;
     teff__callback *callback = teff__stripe_take(in, &status);
     cr_assert_not_null(callback);
-    return teff__stripe_open(in, callback, waiter, 1000, flags);
+    return teff__stripe_open(in, callback, waiter, &terms, flags);
 }
 
 static uint64_t open_client(uint32_t flags)
@@ -44,13 +46,13 @@ static uint64_t open_client(uint32_t flags)
     uint64_t id = 0;
     teff__callback *callback = teff__stripe_take(clients, &status);
     cr_assert_not_null(callback);
-    cr_assert(teff__stripe_open_shared(clients, callback, 1000, flags, &id));
+    cr_assert(teff__stripe_open_shared(clients, callback, &terms, flags, &id));
     return id;
 }
 
 static int64_t deadline_of(const teff__stripe *of, uint32_t slot)
 {
-    return teff__atomic_i64_load_relaxed(&of->deadlines[slot]);
+    return teff__atomic_i64_load_relaxed(&of->columns->deadline_ns[slot]);
 }
 
 Test(registry, workers_share_the_first_half_in_runs_of_neighbours)
@@ -84,44 +86,44 @@ Test(registry, a_callback_is_settled_once_and_still_names_who_waited)
 {
     int waiter;
     const uint64_t id = open_in(stripe, &waiter, 0);
-    teff__callback *callback = teff__stripe_settle(stripe, id);
+    teff__callback *callback = teff__stripe_settle(stripe, id, &detailed);
     cr_assert_not_null(callback);
     cr_assert_eq(callback->value, &waiter);
-    cr_assert_null(teff__stripe_settle(stripe, id));
+    cr_assert_null(teff__stripe_settle(stripe, id, &detailed));
 }
 
 Test(registry, a_stale_id_does_not_reach_the_slots_next_callback)
 {
     const uint64_t stale = open_in(stripe, NULL, 0);
-    cr_assert_not_null(teff__stripe_settle(stripe, stale));
+    cr_assert_not_null(teff__stripe_settle(stripe, stale, &detailed));
     const uint64_t id = open_in(stripe, NULL, 0);
     cr_assert_eq(id, 0x20a0000);
-    cr_assert_null(teff__stripe_settle(stripe, stale));
-    cr_assert_not_null(teff__stripe_settle(stripe, id));
+    cr_assert_null(teff__stripe_settle(stripe, stale, &detailed));
+    cr_assert_not_null(teff__stripe_settle(stripe, id, &detailed));
 }
 
 Test(registry, a_forged_id_settles_nothing)
 {
-    cr_assert_null(teff__stripe_settle(stripe, 0x10a0000)); /* nothing was ever opened */
+    cr_assert_null(teff__stripe_settle(stripe, 0x10a0000, &detailed)); /* nothing was ever opened */
     const uint64_t id = open_in(stripe, NULL, 0);
-    cr_assert_null(teff__stripe_settle(stripe, 0x00a0000)); /* generation 0 */
-    cr_assert_null(teff__stripe_settle(stripe, 0x20a0000)); /* the next one */
-    cr_assert_null(teff__stripe_settle(stripe, 0x10a0001)); /* a slot that is not made */
-    cr_assert_null(teff__stripe_settle(stripe, 0x10bffff)); /* the last slot */
-    cr_assert_not_null(teff__stripe_settle(stripe, id));
+    cr_assert_null(teff__stripe_settle(stripe, 0x00a0000, &detailed)); /* generation 0 */
+    cr_assert_null(teff__stripe_settle(stripe, 0x20a0000, &detailed)); /* the next one */
+    cr_assert_null(teff__stripe_settle(stripe, 0x10a0001, &detailed)); /* a slot that is not made */
+    cr_assert_null(teff__stripe_settle(stripe, 0x10bffff, &detailed)); /* the last slot */
+    cr_assert_not_null(teff__stripe_settle(stripe, id, &detailed));
 }
 
 Test(registry, flags_do_not_hide_an_open_callback)
 {
     const uint64_t id = open_in(stripe, NULL, TEFF__CALLBACK_DEFAULT | TEFF__CALLBACK_FUTURE);
-    cr_assert_not_null(teff__stripe_settle(stripe, id));
-    cr_assert_null(teff__stripe_settle(stripe, id));
+    cr_assert_not_null(teff__stripe_settle(stripe, id, &detailed));
+    cr_assert_null(teff__stripe_settle(stripe, id, &detailed));
 }
 
 Test(registry, a_settled_future_keeps_its_slot_until_it_is_freed)
 {
     const uint64_t id = open_in(stripe, NULL, TEFF__CALLBACK_FUTURE);
-    teff__callback *callback = teff__stripe_settle(stripe, id);
+    teff__callback *callback = teff__stripe_settle(stripe, id, &detailed);
     cr_assert_eq(open_in(stripe, NULL, 0), 0x10a0001);
     teff__stripe_free(stripe, callback);
     cr_assert_eq(open_in(stripe, NULL, 0), 0x20a0000);
@@ -130,24 +132,25 @@ Test(registry, a_settled_future_keeps_its_slot_until_it_is_freed)
 Test(registry, the_last_generation_is_used_and_its_slot_retired)
 {
     const uint64_t first = open_in(stripe, NULL, 0);
-    teff__callback *callback = teff__stripe_settle(stripe, first);
+    teff__callback *callback = teff__stripe_settle(stripe, first, &detailed);
     teff__atomic_u64_store_relaxed(&callback->word, (TEFF__GENERATION_MAX - 1)
                                                         << TEFF__CALLBACK_SHIFT);
     const uint64_t last = open_in(stripe, NULL, 0);
     cr_assert_eq(last, 0xffffffffff0a0000);
-    cr_assert_null(teff__stripe_settle(stripe, 0x00000000000a0000)); /* as if it had wrapped */
-    cr_assert_not_null(teff__stripe_settle(stripe, last));
-    cr_assert_null(teff__stripe_settle(stripe, 0x00000000000a0000));
+    cr_assert_null(
+        teff__stripe_settle(stripe, 0x00000000000a0000, &detailed)); /* as if it had wrapped */
+    cr_assert_not_null(teff__stripe_settle(stripe, last, &detailed));
+    cr_assert_null(teff__stripe_settle(stripe, 0x00000000000a0000, &detailed));
     cr_assert_eq(open_in(stripe, NULL, 0), 0x10a0001);
 }
 
 Test(registry, a_slot_is_retired_after_as_many_generations_as_there_may_be)
 {
     stripe->generation_max = 3;
-    cr_assert_not_null(teff__stripe_settle(stripe, open_in(stripe, NULL, 0)));
-    cr_assert_not_null(teff__stripe_settle(stripe, open_in(stripe, NULL, 0)));
+    cr_assert_not_null(teff__stripe_settle(stripe, open_in(stripe, NULL, 0), &detailed));
+    cr_assert_not_null(teff__stripe_settle(stripe, open_in(stripe, NULL, 0), &detailed));
     cr_assert_eq(open_in(stripe, NULL, 0), 0x30a0000);
-    cr_assert_not_null(teff__stripe_settle(stripe, 0x30a0000));
+    cr_assert_not_null(teff__stripe_settle(stripe, 0x30a0000, &detailed));
     cr_assert_eq(open_in(stripe, NULL, 0), 0x10a0001);
 }
 
@@ -166,7 +169,7 @@ Test(registry, deadlines_lie_at_their_slots_and_go_with_the_call)
     cr_assert_eq(deadline_of(stripe, 0), 1000);
     cr_assert_eq(stripe->low_ns, 1000);
     cr_assert_eq(teff__stripe_open_id(stripe, 0), id);
-    cr_assert_not_null(teff__stripe_settle(stripe, id));
+    cr_assert_not_null(teff__stripe_settle(stripe, id, &detailed));
     cr_assert_eq(deadline_of(stripe, 0), INT64_MAX);
 
     const uint64_t of_client = open_client(0);
@@ -198,13 +201,13 @@ Test(registry, open_callbacks_are_counted_over_all_stripes)
     const uint64_t a = open_in(stripe, NULL, 0), b = open_in(&registry.stripes[63], NULL, 0);
     const uint64_t c = open_client(0);
     cr_assert_eq(teff__registry_open_count(&registry), 3);
-    cr_assert_not_null(teff__stripe_settle(stripe, a));
-    cr_assert_null(teff__stripe_settle(stripe, a)); /* not counted again */
+    cr_assert_not_null(teff__stripe_settle(stripe, a, &detailed));
+    cr_assert_null(teff__stripe_settle(stripe, a, &detailed)); /* not counted again */
     cr_assert_eq(teff__registry_open_count(&registry), 2);
     cr_assert(teff__stripe_claim(clients, c, NULL, 0));
     cr_assert_not(teff__stripe_claim(clients, c, NULL, 0));
     cr_assert_eq(teff__registry_open_count(&registry), 2); /* its client has not received it */
-    cr_assert_not_null(teff__stripe_settle(&registry.stripes[63], b));
+    cr_assert_not_null(teff__stripe_settle(&registry.stripes[63], b, &detailed));
     cr_assert_eq(teff__registry_open_count(&registry), 1);
 }
 
@@ -261,7 +264,7 @@ Test(registry, behind_a_closed_gate_a_callback_is_open_but_the_opener_knows)
     const uint64_t before = open_client(0);
     teff__stripe_close_gate(clients);
     teff__callback *callback = teff__stripe_take(clients, &status);
-    cr_assert_not(teff__stripe_open_shared(clients, callback, 1000, 0, &id));
+    cr_assert_not(teff__stripe_open_shared(clients, callback, &terms, 0, &id));
     cr_assert_eq(id, 0x1800001);
     cr_assert(teff__stripe_claim(clients, before, NULL, 0));
     cr_assert(teff__stripe_claim(clients, id, NULL, TEFF_EUNAVAILABLE));
@@ -292,7 +295,7 @@ Test(registry, a_full_stripe_is_overloaded_until_a_slot_is_free)
     teff__atomic_u32_store_relaxed(&stripe->made, 131072); /* as if all had been opened */
     cr_assert_null(teff__stripe_take(stripe, &status));
     cr_assert_eq(status, TEFF_EOVERLOADED);
-    cr_assert_not_null(teff__stripe_settle(stripe, id));
+    cr_assert_not_null(teff__stripe_settle(stripe, id, &detailed));
     cr_assert_eq(open_in(stripe, NULL, 0), 0x20a0000);
 }
 
@@ -305,7 +308,7 @@ Test(registry, the_last_slot_of_a_stripe_can_be_used)
     cr_assert_eq(id, 0x10bffff);
     cr_assert_null(teff__stripe_take(stripe, &status));
     cr_assert_eq(status, TEFF_EOVERLOADED);
-    cr_assert_not_null(teff__stripe_settle(stripe, id));
+    cr_assert_not_null(teff__stripe_settle(stripe, id, &detailed));
 }
 
 Test(registry, a_stripe_that_cannot_reserve_its_slots_is_out_of_memory_for_the_moment)
@@ -318,7 +321,7 @@ Test(registry, a_stripe_that_cannot_reserve_its_slots_is_out_of_memory_for_the_m
     }
     const uint64_t id = open_in(stripe, NULL, 0);
     cr_assert_eq(id, 0x10a0000);
-    cr_assert_not_null(teff__stripe_settle(stripe, id));
+    cr_assert_not_null(teff__stripe_settle(stripe, id, &detailed));
 }
 
 Test(registry, without_memory_there_is_none_and_finishing_it_is_allowed)
