@@ -63,6 +63,8 @@ FAULTS = [
     ("calls", "runtime/one.c", "+void rest(void) { usleep(1); }\n", "usleep sleeps"),
     ("calls", "tests/unit/runtime/test_one.c", SPDX + "void rest(void) { sleep(1); }\n", "sleep sleeps"),
     ("calls", "tests/unit/runtime/test_one.c", SPDX + "#include <criterion/new/assert.h>\n", "draws by libgit2"),
+    ("calls", "runtime/one.c", "+#ifdef TEFF_ALLOCATOR_SYSTEM\n#endif\n", "TEFF_ALLOCATOR_SYSTEM asks for"),
+    ("calls", "tests/unit/runtime/test_one.c", SPDX + "#ifdef TEFF_ALLOCATOR_SYSTEM\n#endif\n", "TEFF_ALLOCATOR_SYSTEM asks"),
     ("lines", "runtime/one.c", "+" + "\n" * 795, "must be under 800"),
     ("licence", "runtime/one.c", ONE, "runtime/one.c: the first line"),
     ("licence", "runtime/meson.build", "sources += files('one.c')\n", "runtime/meson.build: the first line"),

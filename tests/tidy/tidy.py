@@ -48,9 +48,12 @@ BANNED = [
      r"(?<![\w.>])(getrandom|getentropy|rand|rand_r|srand|random|srandom|[dlm]rand48|uv_random)\s*\(",
      {"runtime/chance.c"}),
     ("writes without a bound", r"(?<![\w.>])(v?sprintf|strcpy|strcat|gets|stpcpy)\s*\(", set()),
+    ("asks for the allocator: its objects are shared by those of all, see tests/allocators", r"(?<!\w)TEFF_ALLOCATOR_\w+",
+     {"runtime/memory.c", "tests/unit/runtime/test_memory.c"}),
     ("sleeps", r"(?<![\w.>])(usleep|sleep|nanosleep|clock_nanosleep|thrd_sleep|uv_sleep)\s*\(", set()),
 ]
 SLEEPS = BANNED[-1][1]
+ALLOCATOR = BANNED[-2][1]
 
 LITERAL_OR_COMMENT = re.compile(
     r'//(?:[^\\\n]|\\.|\\\n)*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
@@ -152,7 +155,7 @@ def check_includes(tree):
 
 
 def check_calls(tree):
-    """Banned calls, in the library; sleeps, in unit tests too; and asserts that would call libgit2, in all tests."""
+    """Banned calls, in the library; sleeps, in unit tests too; the allocator, and asserts that would call libgit2, in all tests."""
     for name in tree.files(("include",) + LIBRARY, {".c", ".h"}):
         for number, line in enumerate(code_of(tree.text(name)).splitlines(), 1):
             for what, pattern, allowed in BANNED:
@@ -166,6 +169,9 @@ def check_calls(tree):
                 yield f"{name}:{number}: {found.group(0).rstrip('( ')} sleeps: simulate the clock"
     for name in tree.files(("tests",), {".c", ".h"}):
         for number, line in enumerate(code_of(tree.text(name)).splitlines(), 1):
+            asked = re.search(ALLOCATOR, line)
+            if asked and name not in BANNED[-2][2]:
+                yield f"{name}:{number}: {asked.group(0)} {BANNED[-2][0]}"
             if re.search(r"<criterion/new/", line):
                 yield f"{name}:{number}: criterion/new draws by libgit2, which is not there: see tests/criterion"
 
