@@ -130,8 +130,8 @@ uint32_t teff__stripe_count_grain(const teff__stripe *stripe, uint64_t target)
     for (uint32_t slot = 0; slot < made; slot++) {
         const teff__callback_columns *columns = stripe->columns;
         count +=
-            (unsigned)(teff__atomic_u64_load_relaxed(&columns->target[slot]) == target) &
-            (unsigned)(teff__atomic_i64_load_relaxed(&columns->deadline_ns[slot]) != INT64_MAX);
+            (uint32_t)(teff__atomic_u64_load_relaxed(&columns->target[slot]) == target) &
+            (uint32_t)(teff__atomic_i64_load_relaxed(&columns->deadline_ns[slot]) != INT64_MAX);
     }
     return count;
 }
@@ -143,8 +143,8 @@ uint32_t teff__stripe_count_older(const teff__stripe *stripe, int64_t before_ns)
     for (uint32_t slot = 0; slot < made; slot++) {
         const teff__callback_columns *columns = stripe->columns;
         count +=
-            (unsigned)(teff__atomic_i64_load_relaxed(&columns->opened_ns[slot]) <= before_ns) &
-            (unsigned)(teff__atomic_i64_load_relaxed(&columns->deadline_ns[slot]) != INT64_MAX);
+            (uint32_t)(teff__atomic_i64_load_relaxed(&columns->opened_ns[slot]) <= before_ns) &
+            (uint32_t)(teff__atomic_i64_load_relaxed(&columns->deadline_ns[slot]) != INT64_MAX);
     }
     return count;
 }
