@@ -116,7 +116,7 @@ void teff__registry_counts(const teff__registry *registry, teff_counts *ret)
     const collected sum = collect(registry);
     ret->opened = sum.opened;
     ret->open = sum.opened - sum.closed;
-    /* An end is counted before its call closes, perhaps a moment ago. */
+    /* An end is counted a moment before or after its call closes. */
     ret->ended[TEFF_END_RESPONSE] = sum.closed > others ? sum.closed - others : 0;
     ret->late = teff__atomic_u64_load_relaxed(&registry->late);
     ret->unknown = teff__atomic_u64_load_relaxed(&registry->unknown);
