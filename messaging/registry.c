@@ -23,11 +23,8 @@ int teff__registry_init(teff__registry *registry, teff__memory *memory, uint32_t
     teff_assert(workers >= 1 && workers <= TEFF__STRIPES_WORKERS);
     registry->memory = memory;
     registry->stripes = teff__memory_alloc_line(memory, TEFF__STRIPES * sizeof(*registry->stripes));
-    registry->ends = teff__memory_reserve(memory, ENDS_BYTES);
-    if (registry->stripes == NULL || registry->ends == NULL) {
-        teff__registry_finish(registry);
+    if (registry->stripes == NULL)
         return TEFF_ENOMEM;
-    }
     for (uint32_t i = 0; i < TEFF__STRIPES; i++) {
         teff__stripe *stripe = &registry->stripes[i];
         stripe->registry = registry;
@@ -39,6 +36,11 @@ int teff__registry_init(teff__registry *registry, teff__memory *memory, uint32_t
         /* Worker k owns a run of neighbouring stripes, all of the first half together. */
         stripe->worker =
             i < TEFF__STRIPES_WORKERS ? i * workers / TEFF__STRIPES_WORKERS : TEFF__NO_WORKER;
+    }
+    registry->ends = teff__memory_reserve(memory, ENDS_BYTES);
+    if (registry->ends == NULL) {
+        teff__registry_finish(registry);
+        return TEFF_ENOMEM;
     }
     return 0;
 }
