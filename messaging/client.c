@@ -394,10 +394,13 @@ bool teff__client_announce_sleep(teff__client *client)
      * yours.
      */
     teff__atomic_u32_store_seq_cst(&stripe->sleeping, 1);
-    if (teff__atomic_u32_load_seq_cst(&stripe->done) == 0 &&
-        teff__atomic_pointer_load_seq_cst(&stripe->mail.head) == NULL &&
-        teff__atomic_i64_load_seq_cst(&client->exchange->response_timeout_ns) ==
-            client->defaults.response_timeout_ns)
+    /* A blocking client's calls come with the done list; one on a loop ends its own. */
+    const bool ended = client->loop != NULL && teff__client_open_count(client) != 0 &&
+                       teff__atomic_u32_load_seq_cst(&stripe->gate) == TEFF__GATE_ENDED;
+    const bool moved = teff__atomic_i64_load_seq_cst(&client->exchange->response_timeout_ns) !=
+                       client->defaults.response_timeout_ns;
+    if (!ended && !moved && teff__atomic_u32_load_seq_cst(&stripe->done) == 0 &&
+        teff__atomic_pointer_load_seq_cst(&stripe->mail.head) == NULL)
         return true;
     teff__atomic_u32_store_relaxed(&stripe->sleeping, 0);
     return false;

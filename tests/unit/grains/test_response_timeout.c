@@ -220,6 +220,27 @@ Test(response_timeout, a_turns_calls_end_with_it_unless_detached_also_by_a_new_o
     expect_about(detached_ns, 5 * SECOND);
 }
 
+static int open_for_long(teff_caller *turn, void *user)
+{
+    static int64_t began_ns;
+    probe_ref probe = probe_at(next_key++);
+    const struct ask ask = { .number = 500 * SECOND };
+    (void)user;
+    began_ns = teff__silo_now_ns(silo);
+    return probe_rest_then(turn, &probe, &ask, tell_code, &began_ns);
+}
+
+Test(response_timeout, a_turns_calls_with_a_completion_end_with_its_deadline_too)
+{
+    probe_ref probe = probe_at(1);
+    acting = act_body;
+    bodies[0] = open_for_long;
+    cr_assert_eq(probe_act(teff_within(client, 40 * SECOND), &probe, &(struct ask){ 0 }, NULL), 0);
+    set_timeout(60 * SECOND);
+    cr_assert_eq(teff_silo_advance(silo, 100 * SECOND), 0);
+    cr_assert_str_eq(story, "-10006 after 40000 ms, ");
+}
+
 static void tell_caller(teff_caller *caller, void *user, const teff_outcome *outcome,
                         const struct told *ret)
 {
