@@ -14,11 +14,10 @@
 #include "directory/directory.h"
 #include "directory/route.h"
 #include "grains/activation.h"
+#include "grains/inspect.h"
 #include "grains/key.h"
 #include "messaging/caller.h"
 #include "messaging/exchange.h"
-
-typedef struct teff__catalog teff__catalog;
 
 /* What stop asks of a worker, one after the other; see grains/stop.h. */
 typedef enum teff__stop_phase {
@@ -29,7 +28,7 @@ typedef enum teff__stop_phase {
 } teff__stop_phase;
 
 /* What the catalogs of a silo share. */
-typedef struct teff__grains {
+struct teff__grains {
     teff__exchange *exchange;
     teff__types types;
     teff__directory directory;
@@ -50,7 +49,8 @@ typedef struct teff__grains {
     void (*worker_begun)(teff_silo *silo, int result);
     void (*phase_done)(teff_silo *silo);
     void (*worker_ended)(teff_silo *silo, bool begun);
-} teff__grains;
+    teff__inspection inspection;
+};
 
 struct teff__catalog {
     teff__worker worker; /* first */
@@ -81,6 +81,7 @@ struct teff__catalog {
     teff__stripe *answers_to; /* … as mail of this stripe */
     teff__postbox postbox;
     teff__message control[TEFF__STOP_SETTLE + 1]; /* one for each phase of stop */
+    teff__inspected inspected;
 };
 
 _Static_assert(offsetof(teff__catalog, worker) == 0, "a worker is its catalog");
