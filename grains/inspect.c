@@ -118,6 +118,16 @@ void teff__inspect(teff__grains *grains, uint64_t workers, teff__inspect_visit *
     teff__mutex_unlock(&inspection->lock);
 }
 
+uint64_t teff__inspect_ended(teff__grains *grains)
+{
+    uint64_t ended = 0;
+    teff__mutex_lock(&grains->inspection.lock);
+    for (uint32_t i = 0; i < grains->exchange->workers_count; i++)
+        ended |= (uint64_t)grains->catalogs[i]->inspected.ended << i;
+    teff__mutex_unlock(&grains->inspection.lock);
+    return ended;
+}
+
 void teff__inspect_answer(teff__catalog *catalog)
 {
     teff__inspection *inspection = &catalog->grains->inspection;

@@ -66,6 +66,9 @@ TEFF__INTERNAL void teff__inspect(teff__grains *grains, uint64_t workers,
                                   teff__inspect_visit *visit, void *user, int64_t until_ns,
                                   uint64_t *ret_silent);
 
+/* Which workers have ended. */
+TEFF__INTERNAL uint64_t teff__inspect_ended(teff__grains *grains);
+
 /* The message has come. */
 TEFF__INTERNAL void teff__inspect_answer(teff__catalog *catalog);
 

@@ -115,4 +115,27 @@ typedef struct teff_call_filter {
 TEFF_EXPORT int teff_silo_count_open(teff_silo *silo, const teff_call_filter *filter,
                                      uint64_t *ret);
 
+/*
+ * Says what goes on, in lines for a log: `line` gets each, without a newline. The silo; how its
+ * calls ended; of each worker and client, what is open and waits: who has called whom, for how long
+ * and until when, where that call is, and what it is queued behind; and who sleeps. The 1,000 oldest
+ * calls and sleeps are told of, all are counted. A worker that does not answer is named.
+ *
+ * Workers are asked one after the other of two questions, and the silo goes on meanwhile: a call may
+ * be told of that has just ended. What the lines say is for people, and may change.
+ *
+ * Ownership: borrows `line`, `user`, and, in it, `text`. Allocates once and frees that.
+ * Threads:   any but the silo's own; of a simulated silo the one that started it. `line` runs on
+ *            it, under no lock, when all has been gathered. The silo may stop meanwhile, but not be
+ *            destroyed.
+ * Suspends:  blocks until the workers have answered, for 2 s at most.
+ * Time:      each worker walks its open calls, and the mailboxes behind turns that are suspended:
+ *            some 100 ns each. Grains that only are there cost nothing.
+ * Errors:    nothing has been said then. TEFF_EINVAL: an argument is NULL. TEFF_EWOULDBLOCK: in a
+ *            turn, task, completion or observer of the silo. TEFF_EINVALIDSTATE: never started,
+ *            another thread's simulated silo, or in a child that forked. TEFF_ENOMEM.
+ */
+TEFF_EXPORT int teff_silo_dump(teff_silo *silo, void (*line)(void *user, const char *text),
+                               void *user);
+
 #endif
