@@ -121,6 +121,32 @@ Test(dump, futures_that_somebody_waits_for)
         "  1.500 s: probe/12 probe.rest sleeps for 1.500 s more", NULL });
 }
 
+static int wait_for_any(teff_caller *caller, void *user)
+{
+    size_t index = 4711;
+    const teff_future futures[2] = { start_rest(caller, 10, SECOND),
+                                     start_rest(caller, 11, SECOND) };
+    *(teff_future *)user = futures[0];
+    return teff_await_any(caller, futures, 2, &index);
+}
+
+Test(dump, a_wait_that_has_ended_though_its_task_has_not_gone_on)
+{
+    teff_future first;
+    spawn(0, wait_for_any, &first);
+    cr_assert_eq(teff_silo_run(silo), 0);
+    teff__catalog_end(teff__silo_grains(silo)->catalogs[0], first.id, NULL, TEFF_ETIMEDOUT);
+    take_dump();
+    calls_are((const char *const[]){
+        "  0.000 s: a task has started probe/11 probe.rest, due in 30.000 s: runs on "
+        "worker 0 and sleeps",
+        "  0.000 s: probe/10 probe.rest sleeps for 1.000 s more",
+        "  0.000 s: probe/11 probe.rest sleeps for 1.000 s more",
+        NULL,
+    });
+    cr_assert_eq(teff_silo_advance(silo, SECOND), 0);
+}
+
 static void told_then(teff_caller *caller, void *user, const teff_outcome *outcome,
                       const struct told *ret)
 {
