@@ -222,6 +222,9 @@ static void deliver(teff__worker *worker, teff__link *mail)
         else
             teff__stop_begin_phase(catalog, (teff__stop_phase)(message - catalog->control));
         break;
+    case TEFF__MESSAGE_INSPECT:
+        teff__inspect_answer(catalog);
+        break;
     }
 }
 
@@ -301,6 +304,7 @@ static void end(teff__worker *worker)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     const teff__grains *grains = catalog->grains;
+    teff__inspect_end(catalog);
     teff__complete_all(catalog);
     if (catalog->begun && grains->worker_stop != NULL)
         grains->worker_stop(grains->user, catalog->context);
@@ -350,6 +354,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
     teff__postbox_init(&catalog->postbox, memory, MESSAGES_MAX);
     for (uint32_t i = 0; i <= TEFF__STOP_SETTLE; i++)
         catalog->control[i].kind = TEFF__MESSAGE_CONTROL;
+    catalog->inspected.message.kind = TEFF__MESSAGE_INSPECT;
     return 0;
 }
 
@@ -363,7 +368,7 @@ static void drop_queue(teff__catalog *catalog, teff__link *link)
             teff__cancel_told(message);
         else if (message->kind == TEFF__MESSAGE_RESPONSE)
             settle_late(catalog, message);
-        else if (message->kind != TEFF__MESSAGE_CONTROL)
+        else if (message->kind < TEFF__MESSAGE_CONTROL)
             teff__postbox_drop(&catalog->postbox, message);
     }
 }

@@ -14,11 +14,10 @@
 #include "directory/directory.h"
 #include "directory/route.h"
 #include "grains/activation.h"
+#include "grains/inspect.h"
 #include "grains/key.h"
 #include "messaging/caller.h"
 #include "messaging/exchange.h"
-
-typedef struct teff__catalog teff__catalog;
 
 /* What stop asks of a worker, one after the other; see grains/stop.h. */
 typedef enum teff__stop_phase {
@@ -29,7 +28,7 @@ typedef enum teff__stop_phase {
 } teff__stop_phase;
 
 /* What the catalogs of a silo share. */
-typedef struct teff__grains {
+struct teff__grains {
     teff__exchange *exchange;
     teff__types types;
     teff__directory directory;
@@ -49,7 +48,8 @@ typedef struct teff__grains {
     void (*worker_begun)(teff_silo *silo, int result);
     void (*phase_done)(teff_silo *silo);
     void (*worker_ended)(teff_silo *silo, bool begun);
-} teff__grains;
+    teff__inspection inspection;
+};
 
 struct teff__catalog {
     teff__worker worker; /* first */
@@ -67,6 +67,7 @@ struct teff__catalog {
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__outgoing *outgoing;
     uint32_t suspended;   /* turns and tasks that wait */
+    uint32_t walks;       /* numbers them; see grains/waiting.h */
     uint32_t mailbox_max; /* the silo's */
     bool begun;           /* worker_start, if any, succeeded */
     bool gate_closed;     /* stop: no new calls */
@@ -84,6 +85,7 @@ struct teff__catalog {
     /* one for each phase of stop; the first: the silo's response timeout has changed */
     teff__message control[TEFF__STOP_SETTLE + 1];
     teff__atomic_u32 timeout_posted; /* 1: control[0] is under way. Who posts it; the worker */
+    teff__inspected inspected;
 };
 
 _Static_assert(offsetof(teff__catalog, worker) == 0, "a worker is its catalog");
@@ -137,6 +139,7 @@ typedef struct teff__await {
         int code;
         int remaining; /* for futures: so many more are to be settled */
     };
+    uint32_t seen; /* for futures: by which walk; see grains/waiting.h */
     teff_caller *caller;
 } teff__await;
 

@@ -131,6 +131,12 @@ void teff__observers_end(teff__client *client)
         teff__memory_free(client->exchange->memory, ended, sizeof(*ended));
 }
 
+uint64_t teff__observer_target(const teff_ref *to)
+{
+    name named;
+    return name_of(&to->key, &named) ? named.stripe : 0;
+}
+
 int teff__observer_send(teff__exchange *exchange, const teff_ref *to, teff__message *message)
 {
     name named;

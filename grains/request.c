@@ -198,8 +198,14 @@ static int send_from_client(teff__client *client, teff__request *request, teff__
     const teff__grains *grains = teff__silo_grains(exchange->silo);
     const teff_ref *to = request->to;
     const teff__type *type = client_type(client, grains, to);
-    if (type == NULL)
-        return teff__observer_is(to) ? teff__observer_send(exchange, to, message) : TEFF_EINVAL;
+    if (type == NULL && !teff__observer_is(to))
+        return TEFF_EINVAL;
+    if (type == NULL) {
+        if (!request->one_way)
+            teff__stripe_set_target(client->stripe, message->correlation,
+                                    teff__observer_target(to));
+        return teff__observer_send(exchange, to, message);
+    }
     const uint64_t hash = teff__key_hash(&grains->seed, type->id, &to->key);
     teff__client_hint *hint = teff__client_hint_of(client, hash);
     const bool known =

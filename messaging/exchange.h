@@ -85,6 +85,12 @@ static inline bool teff__exchange_forked(const teff__exchange *exchange)
     return teff__atomic_u32_load_relaxed(exchange->born) == 0;
 }
 
+/* Its workers, as bits. */
+static inline uint64_t teff__exchange_all(const teff__exchange *exchange)
+{
+    return UINT64_MAX >> (64 - exchange->workers_count);
+}
+
 /* Posts one message to a worker's inbox, from any thread. */
 static inline void teff__exchange_post(teff__exchange *exchange, uint32_t worker,
                                        teff__message *message)

@@ -110,6 +110,17 @@ int teff_silo_counts(const teff_silo *silo, teff_counts *ret)
     return teff__sized_give(ret, sizeof(counts), sizeof(counts), &counts);
 }
 
+const char *teff__silo_state_text(teff_silo *silo)
+{
+    teff__mutex_lock(&silo->exchange.lock);
+    const silo_state state = silo->state;
+    teff__mutex_unlock(&silo->exchange.lock);
+    return state == SILO_ACTIVE     ? "active"
+           : state == SILO_STOPPING ? "stopping"
+           : state == SILO_STOPPED  ? "stopped"
+                                    : NULL;
+}
+
 uint64_t teff__silo_grain_count(teff_silo *silo)
 {
     return teff__directory_count(&silo->grains.directory);
@@ -206,6 +217,7 @@ static void silo_init(teff_silo *silo)
     grains->phase_done = phase_done;
     grains->worker_begun = worker_begun;
     grains->worker_ended = worker_ended;
+    teff__inspection_init(&grains->inspection);
     teff__types_init(&grains->types, &silo->memory);
     teff__directory_init(&grains->directory, &silo->memory);
     teff__chance_init(&chance, options->seed);
@@ -217,6 +229,7 @@ static void silo_init(teff_silo *silo)
 static void silo_free(teff_silo *silo)
 {
     teff__memory_release(&silo->memory, silo->exchange.born, PAGE_BYTES);
+    teff__inspection_finish(&silo->grains.inspection);
     teff__condition_finish(&silo->changed);
     teff__mutex_finish(&silo->exchange.lock);
     teff_assert_slow(teff__atomic_u64_load_relaxed(&silo->memory.bytes) == 0);
