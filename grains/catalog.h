@@ -65,6 +65,7 @@ struct teff__catalog {
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__outgoing *outgoing;
     uint32_t suspended;   /* turns and tasks that wait */
+    uint32_t walks;       /* numbers them; see grains/waiting.h */
     uint32_t mailbox_max; /* the silo's */
     bool begun;           /* worker_start, if any, succeeded */
     bool gate_closed;     /* stop: no new calls */
@@ -133,6 +134,7 @@ typedef struct teff__await {
         int code;
         int remaining; /* for futures: so many more are to be settled */
     };
+    uint32_t seen; /* for futures: by which walk; see grains/waiting.h */
     teff_caller *caller;
 } teff__await;
 

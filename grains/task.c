@@ -206,17 +206,7 @@ int teff_task_claim(teff_caller *caller, teff_future future, int *ret_result)
     return 0;
 }
 
-/* Stands in the frame that sleeps. */
-typedef struct sleeper {
-    teff__waiter waiter;
-    teff__timer timer;
-    teff__ring ring;
-    teff__catalog *catalog;
-    uint8_t kind;
-    int code;
-} sleeper;
-
-static void end_sleep(sleeper *one, int code)
+static void end_sleep(teff__sleeper *one, int code)
 {
     one->code = code;
     teff__ring_remove(&one->ring);
@@ -226,15 +216,15 @@ static void end_sleep(sleeper *one, int code)
 
 static void slept(teff__timer *timer)
 {
-    end_sleep(teff__container_of(timer, sleeper, timer), 0);
+    end_sleep(teff__container_of(timer, teff__sleeper, timer), 0);
 }
 
 void teff__sleepers_wake(teff__catalog *catalog, teff__caller_kind kind)
 {
     for (teff__ring *next, *at = catalog->sleepers.next; at != &catalog->sleepers; at = next) {
-        sleeper *one = teff__container_of(at, sleeper, ring);
+        teff__sleeper *one = teff__container_of(at, teff__sleeper, ring);
         next = at->next;
-        if (one->kind != kind)
+        if (one->caller->kind != kind)
             continue;
         teff__timers_stop(&catalog->worker.timers, &one->timer);
         end_sleep(one, TEFF_EUNAVAILABLE);
@@ -266,14 +256,14 @@ int teff_sleep(teff_caller *caller, int64_t duration_ns)
     r = teff__worker_reserve(&catalog->worker);
     if (r != 0)
         return r;
-    sleeper one = { .catalog = catalog, .kind = caller->kind };
+    teff__sleeper one = { .catalog = catalog, .caller = caller };
     if (duration_ns == 0) {
         teff__worker_push(&catalog->worker, &one.waiter.item); /* behind all that can run */
     } else {
+        one.since_ns = teff__clock_now_ns(catalog->worker.clock);
         teff__ring_push_back(&catalog->sleepers, &one.ring);
         teff__timers_start(&catalog->worker.timers, &one.timer,
-                           teff__time_add(teff__clock_now_ns(catalog->worker.clock), duration_ns),
-                           slept);
+                           teff__time_add(one.since_ns, duration_ns), slept);
     }
     teff__catalog_suspend(catalog, &one.waiter);
     return one.code;
