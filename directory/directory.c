@@ -62,6 +62,20 @@ uint64_t teff__directory_find(teff__directory *directory, uint64_t hash, uint32_
     return address;
 }
 
+bool teff__directory_name(teff__directory *directory, uint64_t hash, uint32_t *ret_type,
+                          teff_key *ret_key)
+{
+    teff__directory_shard *shard = shard_of(directory, hash);
+    teff__mutex_lock(&shard->lock);
+    const teff__grain_record *record = teff__table_find_hash(&shard->table, hash);
+    if (record != NULL) {
+        *ret_type = record->type;
+        *ret_key = record->key;
+    }
+    teff__mutex_unlock(&shard->lock);
+    return record != NULL;
+}
+
 void teff__directory_replace(teff__directory *directory, teff__grain_record *record,
                              uint64_t address)
 {

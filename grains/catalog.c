@@ -7,11 +7,13 @@
 #include "grains/activate.h"
 #include "grains/complete.h"
 #include "grains/dispatch.h"
+#include "grains/long_call.h"
 #include "grains/stop.h"
 #include "grains/task.h"
 #include "grains/turn.h"
 #include "messaging/cancel.h"
 #include "messaging/count.h"
+#include "messaging/status.h"
 
 #include "teff/status.h"
 
@@ -213,6 +215,9 @@ static void deliver(teff__worker *worker, teff__link *mail)
     case TEFF__MESSAGE_CANCEL:
         cancel_branch(catalog, message);
         break;
+    case TEFF__MESSAGE_STATUS:
+        teff__long_call_arrived(catalog, teff__status_of(message));
+        break;
     case TEFF__MESSAGE_COMPLETION: /* these wait in mailboxes, and are not posted */
         break;
     case TEFF__MESSAGE_CONTROL:
@@ -228,7 +233,7 @@ static void sweep_stripe(teff__catalog *catalog, teff__stripe *stripe)
     int64_t low_ns = INT64_MAX;
     for (uint64_t id;
          (id = teff__stripe_next_due(stripe, catalog->worker.now_ns, &slot, &low_ns)) != 0;)
-        teff__catalog_end(catalog, id, NULL, TEFF_ETIMEDOUT);
+        teff__catalog_end(catalog, id, teff__status_answer(catalog->exchange, id), TEFF_ETIMEDOUT);
     stripe->low_ns = low_ns;
 }
 
@@ -236,6 +241,8 @@ static void sweep(teff__worker *worker)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     bool walked = false;
+    if (TEFF__UNLIKELY(worker->now_ns >= catalog->look_ns))
+        teff__long_calls_look(catalog);
     if (worker->now_ns < catalog->sweep_after_ns)
         return;
     for (uint32_t i = 0; i < catalog->stripes_used; i++) {
@@ -264,6 +271,8 @@ static int64_t due_ns(teff__worker *worker)
         due = INT64_MAX;
     if (due < catalog->sweep_after_ns)
         due = catalog->sweep_after_ns;
+    const int64_t look_ns = teff__long_calls_due_ns(catalog);
+    due = look_ns < due ? look_ns : due;
     const int64_t stop_ns = teff__stop_due_ns(catalog);
     return due < stop_ns ? due : stop_ns;
 }
@@ -338,6 +347,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
     teff__ring_init(&catalog->tasks);
     teff__ring_init(&catalog->blocks);
     teff__ring_init(&catalog->completions);
+    teff__ring_init(&catalog->statuses);
     teff__postbox_init(&catalog->postbox, memory, MESSAGES_MAX);
     for (uint32_t i = 0; i <= TEFF__STOP_SETTLE; i++)
         catalog->control[i].kind = TEFF__MESSAGE_CONTROL;
@@ -405,6 +415,7 @@ void teff__catalog_drain(teff__catalog *catalog)
         teff__queue_init(&route->waiting);
     }
     drop_futures(catalog);
+    teff__statuses_drop(&catalog->statuses, &catalog->exchange->registry, &catalog->postbox);
     teff__tasks_drop(catalog);
     teff__turns_drop(catalog);
     teff__postbox_flush(&catalog->postbox);

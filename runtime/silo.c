@@ -17,6 +17,7 @@
 #include "runtime/silo.h"
 
 #include "grains/catalog.h"
+#include "grains/long_call.h"
 #include "grains/observer.h"
 #include "messaging/client.h"
 #include "messaging/count.h"
@@ -27,6 +28,7 @@
 
 #define RESPONSE_TIMEOUT_NS INT64_C(30000000000)
 #define STOP_TIMEOUT_NS     INT64_C(10000000000)
+#define LONG_CALL_NS        INT64_C(20000000000)
 #define MAILBOX_MAX         65536
 #define PAGE_BYTES          4096
 /* All the time there is, so that a sum with a clock's does not overflow. */
@@ -148,7 +150,8 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
     }
     if (options->loop != NULL && (options->workers > 1 || options->simulated))
         return TEFF_EINVAL;
-    if (options->response_timeout_ns < 0 || options->stop_timeout_ns < 0)
+    if (options->response_timeout_ns < 0 || options->stop_timeout_ns < 0 ||
+        options->long_call_ns < 0)
         return TEFF_EINVAL;
     /* Start looks once more: pages may be larger. */
     if (options->stack_bytes != 0 &&
@@ -163,6 +166,10 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
         options->response_timeout_ns = TIMEOUT_MAX_NS;
     if (options->stop_timeout_ns > TIMEOUT_MAX_NS)
         options->stop_timeout_ns = TIMEOUT_MAX_NS;
+    if (options->long_call_ns > TIMEOUT_MAX_NS)
+        options->long_call_ns = TIMEOUT_MAX_NS;
+    if (options->long_call_ns == 0)
+        options->long_call_ns = LONG_CALL_NS;
     if (options->mailbox_max == 0)
         options->mailbox_max = MAILBOX_MAX;
     return 0;
@@ -170,7 +177,8 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
 
 static bool step(teff_silo *silo, int64_t until_ns);
 
-static const teff__exchange_ops exchange_ops = { step, teff__observer_run, teff__observers_end };
+static const teff__exchange_ops exchange_ops = { step, teff__observer_run, teff__observers_end,
+                                                 teff__long_call_print };
 static void phase_done(teff_silo *silo);
 static void worker_begun(teff_silo *silo, int result);
 static void worker_ended(teff_silo *silo, bool begun);
@@ -199,6 +207,8 @@ static void silo_init(teff_silo *silo)
     grains->defaults.clock = &exchange->clock;
     grains->mailbox_max = options->mailbox_max;
     grains->stop_timeout_ns = options->stop_timeout_ns;
+    grains->long_call_ns = options->long_call_ns;
+    grains->long_call = options->long_call;
     grains->worker_start = options->worker_start;
     grains->worker_stop = options->worker_stop;
     grains->user = options->user;
