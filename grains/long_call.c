@@ -230,7 +230,10 @@ static void consider(look *at, const teff__message *request)
     const int64_t periods = age_ns > 0 ? age_ns / at->period_ns : 0;
     const int64_t again_ns =
         teff__time_add(at->now_ns, at->period_ns - (age_ns > 0 ? age_ns % at->period_ns : age_ns));
-    at->next_ns = again_ns < at->next_ns ? again_ns : at->next_ns;
+    /* Simulated time does not pass for a call that never ends: that silo is at rest. */
+    if (again_ns < at->next_ns &&
+        !(at->catalog->exchange->clock.simulated && request->deadline_ns == INT64_MAX))
+        at->next_ns = again_ns;
     if (periods == 0 || (uint8_t)periods == request->warned)
         return;
     /* The message's header is the runtime's, also while its turn runs. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls that take long: who is told what, when, and what the timeout says. */
+#include "messaging/client.h"
+#include "messaging/status.h"
+
 #include "calls.h"
 
 #include <uv.h>
@@ -246,7 +249,7 @@ static int get_too_long(teff_task *task, void *user)
 {
     probe_ref probe = probe_at(1);
     (void)user;
-    cr_expect_eq(teff_sleep(task, 5 * SECOND), 0);
+    cr_expect_eq(teff_sleep(task, 5250 * MS), 0);
     cr_expect_eq(probe_get(task, &probe, NULL, NULL), TEFF_ETIMEDOUT);
     tell("%s\n", teff_outcome_last(task)->text);
     return 0;
@@ -260,19 +263,20 @@ Test(long_call, one_that_waits_for_its_turn_is_told_of_with_what_runs)
     cr_assert_eq(in_task(0, get_too_long, NULL), 0);
     cr_assert_eq(told_count, 2);
     const struct told_long *told = &told_of[1];
-    cr_expect_eq(told->at_ns, began_ns + 25 * SECOND);
+    cr_expect_eq(told->at_ns, began_ns + 25250 * MS);
     cr_expect(is_probe(&told->call.grain, 1));
     cr_expect_str_eq(told->call.method->name, "get");
     cr_expect_eq(told->call.age_ns, 20 * SECOND);
     cr_expect_not(told->call.running);
     cr_expect_str_eq(told->call.behind->name, "rest");
-    cr_expect_eq(told->call.behind_ns, 25 * SECOND);
-    cr_expect_str_eq(told->text, "probe/1 get is queued 20 s after the call, behind rest of 25 s, "
-                                 "asleep for 25 s; called by a task");
+    cr_expect_eq(told->call.behind_ns, 25250 * MS);
+    cr_expect_str_eq(told->text,
+                     "probe/1 get is queued 20 s after the call, behind rest of 25.2 s, "
+                     "asleep for 25.2 s; called by a task");
     char expected[512];
     (void)snprintf(expected, sizeof(expected),
                    "%sno answer in 30 s: probe/1 get was queued 20 s after the call, behind rest "
-                   "of 25 s, asleep for 25 s\n",
+                   "of 25.2 s, asleep for 25.2 s\n",
                    rest_text);
     cr_expect_str_eq(story, expected);
 }
@@ -365,6 +369,25 @@ Test(long_call, one_that_goes_on_is_told_of_once_in_each_further_period)
     }
 }
 
+static int tick(teff_task *task, void *user)
+{
+    (void)user;
+    while (teff_sleep(task, SECOND) == 0)
+        continue;
+    return 0;
+}
+
+Test(long_call, one_on_a_worker_that_has_other_work_is_told_of_at_the_very_moment)
+{
+    place(1, 0);
+    spawn(0, tick, NULL);
+    cr_assert_eq(teff_silo_advance(silo, 500 * MS), 0);
+    const int64_t began_ns = teff__silo_now_ns(silo);
+    rest_too_long(client, NULL);
+    cr_assert_eq(told_count, 1);
+    cr_expect_eq(told_of[0].at_ns, began_ns + 20 * SECOND);
+}
+
 Test(long_call, those_that_end_in_time_and_those_one_way_are_not_told_of)
 {
     probe_ref probe = probe_at(1);
@@ -392,27 +415,32 @@ Test(long_call, a_status_does_not_outlive_its_call)
     cr_expect_eq(told_count, 3);
 }
 
-static int rest_together(teff_task *task, void *user)
+static int rest_25_s(teff_task *task, void *user)
 {
     probe_ref probe = probe_at((uint64_t)(uintptr_t)user);
     (void)probe_rest(task, &probe, &(struct ask){ .number = 25 * SECOND }, NULL);
     return 0;
 }
 
-Test(long_call, few_statuses_are_kept_of_calls_that_have_ended)
+/* How many statuses the worker keeps after so many calls at once of 25 s. */
+static int kept_after(int worker, uintptr_t calls)
 {
-    enum { AT_ONCE = 20, TIMES = 30 };
-    for (int i = 0; i < TIMES; i++) {
-        for (uintptr_t k = 0; k < AT_ONCE; k++)
-            spawn(0, rest_together, (void *)(k + 1));
-        cr_assert_eq(teff_silo_advance(silo, 30 * SECOND), 0);
-    }
     int kept = 0;
-    const teff__ring *statuses = &catalog_of_worker(0)->statuses;
+    for (uintptr_t k = 0; k < calls; k++)
+        spawn(worker, rest_25_s, (void *)(k + 1));
+    cr_assert_eq(teff_silo_advance(silo, 30 * SECOND), 0);
+    const teff__ring *statuses = &catalog_of_worker(worker)->statuses;
     for (const teff__ring *at = statuses->next; at != statuses; at = at->next)
         kept++;
-    cr_expect_geq(kept, 1);
-    cr_expect_leq(kept, AT_ONCE, "%d", kept);
+    return kept;
+}
+
+Test(long_call, few_statuses_are_kept_of_calls_that_have_ended)
+{
+    cr_assert_eq(kept_after(0, 50), 50);
+    for (int i = 0; i < 25; i++)
+        (void)kept_after(0, 1);
+    cr_assert_eq(kept_after(0, 1), 1);
 }
 
 /* --- The hook ------------------------------------------------------------------------------ */
@@ -496,14 +524,57 @@ Test(long_call_options, a_negative_time_is_refused)
     cr_expect_null(made);
 }
 
-Test(long_call, calls_that_are_under_way_with_a_status_do_not_hinder_stop)
+static int call_for_long(teff_caller *caller, void *user)
 {
+    probe_ref probe = probe_at(1);
+    (void)user;
+    (void)probe_rest_start(teff_within(caller, 1000 * SECOND), &probe,
+                           &(struct ask){ .number = 1000 * SECOND });
+    (void)probe_rest(teff_within(caller, 1000 * SECOND), &probe,
+                     &(struct ask){ .number = 1000 * SECOND }, NULL);
+    return 0;
+}
+
+Test(long_call, what_is_kept_when_client_and_silo_go_is_dropped)
+{
+    teff_client *other = NULL;
+    teff_future future = { 0 };
     place(1, 0);
-    place(2, 1);
-    (void)start_rest(client, 1, 1000 * SECOND);
-    (void)start_rest(client, 2, 1000 * SECOND);
-    spawn(0, call_probes, NULL);
-    spawn(1, call_probes, NULL);
-    cr_assert_eq(teff_silo_advance(silo, 25 * SECOND), 0);
-    cr_expect_eq(told_count, 6);
+    cr_assert_eq(teff_client_create(silo, NULL, &other), 0);
+    cr_assert_eq(teff_silo_spawn(silo, 1, call_for_long, NULL, other, &future), 0);
+    (void)start_rest(other, 2, 1000 * SECOND);
+    cr_assert_eq(teff_silo_advance(silo, 21 * SECOND), 0);
+    cr_expect_eq(teff_client_run(other, SECOND), TEFF_ETIMEDOUT); /* takes its mail */
+    cr_expect_eq(told_count, 3);
+    cr_expect_not(teff__ring_empty(&teff__client_of(other)->statuses));
+    cr_expect_not(teff__ring_empty(&catalog_of_worker(1)->statuses));
+    cr_assert_null(teff_client_destroy(other));
+    cr_assert_eq(teff_silo_advance(silo, 20 * SECOND), 0);
+    cr_expect_not(teff__ring_empty(&catalog_of_worker(1)->statuses));
+}
+
+/* Its client goes before it takes its mail. */
+Test(long_call, what_is_under_way_when_the_client_goes_is_dropped)
+{
+    teff_client *other = NULL;
+    cr_assert_eq(teff_client_create(silo, NULL, &other), 0);
+    (void)start_rest(other, 2, 1000 * SECOND);
+    cr_assert_eq(teff_silo_advance(silo, 21 * SECOND), 0);
+    cr_expect_eq(told_count, 1);
+    cr_assert_null(teff_client_destroy(other));
+}
+
+/* As where a sender sees the client still there, and posts when it is gone. */
+Test(long_call, what_comes_when_the_client_is_gone_goes_home)
+{
+    enum { STRIPE = TEFF__STRIPES - 1 };
+    const teff_long_call call = { .of = &probe_interface };
+    teff__exchange *exchange = teff__silo_exchange(silo);
+    teff__postbox postbox;
+    teff__postbox_init(&postbox, exchange->memory, 8);
+    teff__status *status = teff__status_take(&postbox, 1, &call);
+    cr_assert_not_null(status);
+    teff__link *link = &status->message.link;
+    teff__client_post_chain(exchange, STRIPE, link, link);
+    teff__postbox_finish(&postbox); /* asserts that all is there */
 }
