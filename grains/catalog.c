@@ -7,12 +7,14 @@
 #include "grains/activate.h"
 #include "grains/complete.h"
 #include "grains/dispatch.h"
+#include "grains/long_call.h"
 #include "grains/stop.h"
 #include "grains/task.h"
 #include "grains/timeout.h"
 #include "grains/turn.h"
 #include "messaging/cancel.h"
 #include "messaging/count.h"
+#include "messaging/status.h"
 
 #include "teff/status.h"
 
@@ -214,6 +216,9 @@ static void deliver(teff__worker *worker, teff__link *mail)
     case TEFF__MESSAGE_CANCEL:
         cancel_branch(catalog, message);
         break;
+    case TEFF__MESSAGE_STATUS:
+        teff__long_call_arrived(catalog, teff__status_of(message));
+        break;
     case TEFF__MESSAGE_COMPLETION: /* these wait in mailboxes, and are not posted */
         break;
     case TEFF__MESSAGE_CONTROL:
@@ -236,7 +241,7 @@ static void sweep_stripe(teff__catalog *catalog, teff__stripe *stripe)
     stripe->walks++;
     for (uint64_t id;
          (id = teff__stripe_next_due(stripe, catalog->worker.now_ns, &slot, &low_ns)) != 0;)
-        teff__catalog_end(catalog, id, NULL, TEFF_ETIMEDOUT);
+        teff__catalog_end(catalog, id, teff__status_answer(catalog->exchange, id), TEFF_ETIMEDOUT);
     stripe->low_ns = low_ns;
 }
 
@@ -245,6 +250,8 @@ static void sweep(teff__worker *worker)
     teff__catalog *catalog = teff__catalog_of(worker);
     bool walked = false;
     teff__timeout_pass(catalog);
+    if (TEFF__UNLIKELY(worker->now_ns >= catalog->look_ns))
+        teff__long_calls_look(catalog);
     if (worker->now_ns < catalog->sweep_after_ns)
         return;
     for (uint32_t i = 0; i < catalog->stripes_used; i++) {
@@ -273,6 +280,8 @@ static int64_t due_ns(teff__worker *worker)
         due = INT64_MAX;
     if (due < catalog->sweep_after_ns)
         due = catalog->sweep_after_ns;
+    const int64_t look_ns = teff__long_calls_due_ns(catalog);
+    due = look_ns < due ? look_ns : due;
     const int64_t stop_ns = teff__stop_due_ns(catalog);
     return due < stop_ns ? due : stop_ns;
 }
@@ -351,6 +360,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
     teff__ring_init(&catalog->tasks);
     teff__ring_init(&catalog->blocks);
     teff__ring_init(&catalog->completions);
+    teff__ring_init(&catalog->statuses);
     teff__postbox_init(&catalog->postbox, memory, MESSAGES_MAX);
     for (uint32_t i = 0; i <= TEFF__STOP_SETTLE; i++)
         catalog->control[i].kind = TEFF__MESSAGE_CONTROL;
@@ -419,6 +429,7 @@ void teff__catalog_drain(teff__catalog *catalog)
         teff__queue_init(&route->waiting);
     }
     drop_futures(catalog);
+    teff__statuses_drop(&catalog->statuses, &catalog->exchange->registry, &catalog->postbox);
     teff__tasks_drop(catalog);
     teff__turns_drop(catalog);
     teff__postbox_flush(&catalog->postbox);

@@ -8,6 +8,7 @@
 #include "messaging/count.h"
 #include "messaging/deadline.h"
 #include "messaging/future.h"
+#include "messaging/status.h"
 
 #include "teff/status.h"
 
@@ -84,6 +85,7 @@ static void client_init(teff__client *client, teff__exchange *exchange)
     teff__queue_init(&client->ready);
     teff__queue_init(&client->requests);
     teff__ring_init(&client->completions);
+    teff__ring_init(&client->statuses);
     teff__slotmap_init(&client->observers, exchange->memory);
 }
 
@@ -266,6 +268,9 @@ static void take_mail(teff__client *client)
             settle(client, message);
         else if (message->kind == TEFF__MESSAGE_CANCEL)
             cancel_branch(client, message);
+        else if (message->kind == TEFF__MESSAGE_STATUS)
+            (void)teff__status_keep(&client->statuses, &client->exchange->registry, client->postbox,
+                                    teff__status_of(message));
         else
             teff__queue_push(&client->requests, mail);
     }
@@ -305,8 +310,11 @@ void teff__client_end_due(teff__client *client, int64_t now_ns)
     if (now_ns < teff__client_due_ns(client))
         return;
     stripe->walks++;
-    for (uint64_t id; (id = teff__stripe_next_due(stripe, now_ns, &slot, &low_ns)) != 0;)
-        (void)teff__stripe_claim(stripe, id, NULL, TEFF_ETIMEDOUT);
+    for (uint64_t id; (id = teff__stripe_next_due(stripe, now_ns, &slot, &low_ns)) != 0;) {
+        teff__message *status = teff__status_answer(client->exchange, id);
+        if (!teff__stripe_claim(stripe, id, status, TEFF_ETIMEDOUT) && status != NULL)
+            teff__postbox_drop(client->postbox, status);
+    }
     stripe->low_ns = low_ns;
     client->sweep_after_ns = now_ns + SWEEP_PERIOD_NS;
 }
@@ -486,6 +494,7 @@ void teff__client_wind_up(teff__client *client)
         continue;
     for (uint64_t id; (id = teff__future_first(&client->exchange->registry, &client->caller)) != 0;)
         teff__client_drop_future(client, id);
+    teff__statuses_drop(&client->statuses, &client->exchange->registry, client->postbox);
     teff__client_refuse_requests(client); /* a late sender's, taken above before it looked again */
     teff__postbox_flush(client->postbox);
     teff__client_set_awake(client, false);

@@ -71,6 +71,7 @@ struct teff__client {
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__queue ready;       /* completions to run */
     teff__queue requests;    /* to observers */
+    teff__ring statuses;     /* of its calls that take long; see status.h */
     teff__slotmap observers; /* see grains/observer.h */
     const void *type;        /* of the last grain called: see grains/request.c */
     /* for calls whose reference is gone when they are answered; by hash */

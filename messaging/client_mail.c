@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mail to clients: requests to observers, fired sources, and answers to those on a loop; and what
- * becomes of it when the client goes.
+ * Mail to clients: requests to observers, fired sources, how long calls stand, and answers to those
+ * on a loop; and what becomes of it when the client goes.
  */
 #include "messaging/cancel.h"
 #include "messaging/client.h"
@@ -18,6 +18,8 @@ static void refuse_mail(teff__exchange *exchange, teff__link *mail)
             teff__cancel_told(message);
         else if (message->kind == TEFF__MESSAGE_RESPONSE)
             teff__exchange_drop_late(exchange, message);
+        else if (message->kind == TEFF__MESSAGE_STATUS)
+            teff__message_send_home(message);
         else
             teff__exchange_reject(exchange, message, TEFF_EGONE, "the observer's client is gone");
     }

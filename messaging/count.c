@@ -41,6 +41,8 @@ teff_end teff__end_of_answer(const teff__message *answer)
         return TEFF_END_RESPONSE;
     if (answer->code == TEFF_ECANCELED && !ran)
         return TEFF_END_CANCELED_QUEUED;
+    if (answer->kind == TEFF__MESSAGE_STATUS) /* the runtime's own */
+        return teff__end_of_code(answer->code);
     return ran ? TEFF_END_ERROR : teff__end_of_code(answer->code);
 }
 

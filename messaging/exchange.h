@@ -27,6 +27,8 @@ typedef struct teff__exchange_ops {
     void (*observe)(teff__client *client, teff__message *message);
     /* Ends all observers of a client that goes. */
     void (*observers_end)(teff__client *client);
+    /* Tells of a long call in a line, in the past tense with `past`. */
+    void (*print_long)(const teff_long_call *call, bool past, char *buffer, size_t size);
 } teff__exchange_ops;
 
 typedef struct teff__exchange {

@@ -36,6 +36,7 @@ typedef enum teff__message_kind {
     TEFF__MESSAGE_PROBED,     /* its answer, to the worker that sent it */
     TEFF__MESSAGE_COMPLETION, /* a call that was made with one has ended; see completion.h */
     TEFF__MESSAGE_CANCEL,     /* a source has fired; part of it, see cancel.h */
+    TEFF__MESSAGE_STATUS,     /* a call takes long; see status.h */
     TEFF__MESSAGE_CONTROL,    /* the silo speaks to one of its workers; never dropped */
     TEFF__MESSAGE_INSPECT     /* somebody counts or dumps: the worker walks; never dropped */
 } teff__message_kind;
@@ -84,8 +85,9 @@ typedef struct teff__message {
     /* ids of turns at the start of the body; none until deadlocks are detected */
     uint8_t path_count;
     uint8_t kind, flags, size_class;
-    uint8_t held; /* the value begins with so many pointers to teff_bytes, and a count of each */
-    uint8_t unused[2];
+    uint8_t held;   /* the value begins with so many pointers to teff_bytes, and a count of each */
+    uint8_t warned; /* request: for how many periods it is known to be long, modulo 256 */
+    uint8_t unused;
     int32_t code; /* response */
     /* body and reference follow */
 } teff__message;
@@ -93,6 +95,7 @@ typedef struct teff__message {
 /* teff__postbox_take writes several members at once. */
 _Static_assert(offsetof(teff__message, method) + 8 == offsetof(teff__message, size_class) &&
                    offsetof(teff__message, size_class) + 1 == offsetof(teff__message, held) &&
+                   offsetof(teff__message, size_class) + 4 == offsetof(teff__message, code) &&
                    TEFF__MESSAGE_REQUEST == 0,
                "the members that make up one word");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a word's low bytes come first");
@@ -236,11 +239,11 @@ static inline teff__message *teff__postbox_take(teff__postbox *postbox, const te
         return NULL;
     message->home = &postbox->pools[size_class];
     message->of = of;
-    /* Neighbours, most of them 0: one store each for eight bytes and for two. */
+    /* Neighbours, most of them 0: one store each for eight bytes and for four. */
     const uint64_t method_to_flags = number | (uint32_t)TEFF__MESSAGE_HEADER << 16;
-    const uint16_t class_and_held = (uint16_t)size_class;
+    const uint32_t class_to_unused = size_class;
     memcpy(&message->method, &method_to_flags, sizeof(method_to_flags));
-    memcpy(&message->size_class, &class_and_held, sizeof(class_and_held));
+    memcpy(&message->size_class, &class_to_unused, sizeof(class_to_unused));
     return message;
 }
 

@@ -107,6 +107,8 @@ typedef struct teff__callback_detail {
     uint32_t next, previous;            /* a future: its caller's other ones */
     struct teff__cancel_branch *branch; /* a cancellable call: its source's part for this owner */
     uint32_t branch_next, branch_previous;
+    /* the last one kept for a call of this slot, or NULL; its id says for which. See status.h */
+    struct teff__status *status;
 } teff__callback_detail;
 
 /*

@@ -17,6 +17,7 @@
 #include "runtime/silo.h"
 
 #include "grains/catalog.h"
+#include "grains/long_call.h"
 #include "grains/observer.h"
 #include "grains/timeout.h"
 #include "messaging/client.h"
@@ -28,6 +29,7 @@
 
 #define RESPONSE_TIMEOUT_NS INT64_C(30000000000)
 #define STOP_TIMEOUT_NS     INT64_C(10000000000)
+#define LONG_CALL_NS        INT64_C(20000000000)
 #define MAILBOX_MAX         65536
 #define PAGE_BYTES          4096
 /* All the time there is, so that a sum with a clock's does not overflow. */
@@ -167,7 +169,8 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
     }
     if (options->loop != NULL && (options->workers > 1 || options->simulated))
         return TEFF_EINVAL;
-    if (options->response_timeout_ns < 0 || options->stop_timeout_ns < 0)
+    if (options->response_timeout_ns < 0 || options->stop_timeout_ns < 0 ||
+        options->long_call_ns < 0)
         return TEFF_EINVAL;
     /* Start looks once more: pages may be larger. */
     if (options->stack_bytes != 0 &&
@@ -176,6 +179,7 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
         return TEFF_EINVAL;
     options->response_timeout_ns = timeout_of(options->response_timeout_ns, RESPONSE_TIMEOUT_NS);
     options->stop_timeout_ns = timeout_of(options->stop_timeout_ns, STOP_TIMEOUT_NS);
+    options->long_call_ns = timeout_of(options->long_call_ns, LONG_CALL_NS);
     if (options->mailbox_max == 0)
         options->mailbox_max = MAILBOX_MAX;
     return 0;
@@ -183,7 +187,8 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
 
 static bool step(teff_silo *silo, int64_t until_ns);
 
-static const teff__exchange_ops exchange_ops = { step, teff__observer_run, teff__observers_end };
+static const teff__exchange_ops exchange_ops = { step, teff__observer_run, teff__observers_end,
+                                                 teff__long_call_print };
 static void phase_done(teff_silo *silo);
 static void worker_begun(teff_silo *silo, int result);
 static void worker_ended(teff_silo *silo, bool begun);
@@ -211,6 +216,8 @@ static void silo_init(teff_silo *silo)
     grains->exchange = exchange;
     grains->mailbox_max = options->mailbox_max;
     grains->stop_timeout_ns = options->stop_timeout_ns;
+    grains->long_call_ns = options->long_call_ns;
+    grains->long_call = options->long_call;
     grains->worker_start = options->worker_start;
     grains->worker_stop = options->worker_stop;
     grains->user = options->user;

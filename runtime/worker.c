@@ -50,7 +50,7 @@ static void run_items(teff__worker *worker)
 {
     if (worker->run_queue.head == NULL)
         return;
-    worker->running = true;
+    worker->running = worker->stirred = true;
     teff__fiber_switch(&worker->host, worker->current);
     worker->running = false;
 }
@@ -69,7 +69,10 @@ teff__pass teff__worker_pass(teff__worker *worker)
         worker->budget_next *= 2;
     worker->budget = worker->budget_next;
 
-    for (teff__link *mail = teff__inbox_take(&worker->inbox); mail != NULL;) {
+    teff__link *mail = teff__inbox_take(&worker->inbox);
+    if (mail != NULL)
+        worker->stirred = true;
+    while (mail != NULL) {
         teff__link *next = mail->next;
         worker->ops->deliver(worker, mail);
         mail = next;

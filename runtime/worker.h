@@ -133,6 +133,7 @@ struct teff__worker {
     teff__atomic_u64 thread; /* which thread runs passes; 0: it has ended. That thread; anybody */
     uint32_t index;
     bool running;    /* items run at the moment */
+    bool stirred;    /* mail came or items ran, since whoever wants to know cleared it */
     bool guest;      /* the thread is the program's: the worker's while items run, and only then */
     bool hosted;     /* on a loop of the program's; then it is a guest too */
     uv_loop_t *loop; /* NULL: simulated */

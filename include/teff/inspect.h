@@ -6,7 +6,9 @@
 #ifndef TEFF_INSPECT_H
 #define TEFF_INSPECT_H
 
+#include "teff/caller.h"
 #include "teff/export.h"
+#include "teff/interface.h"
 #include "teff/reference.h"
 #include "teff/silo.h"
 
@@ -137,5 +139,55 @@ TEFF_EXPORT int teff_silo_count_open(teff_silo *silo, const teff_call_filter *fi
  */
 TEFF_EXPORT int teff_silo_dump(teff_silo *silo, void (*line)(void *user, const char *text),
                                void *user);
+
+/* Who made a call. */
+typedef enum teff_caller_kind {
+    TEFF_CALLER_UNKNOWN,
+    TEFF_CALLER_GRAIN,
+    TEFF_CALLER_TASK,
+    TEFF_CALLER_CLIENT /* or one of its observers */
+} teff_caller_kind;
+
+/* What a suspended turn waits for. */
+typedef enum teff_wait {
+    TEFF_WAIT_CALL,    /* for the answer of a call */
+    TEFF_WAIT_FUTURES, /* for futures, of calls or tasks */
+    TEFF_WAIT_SLEEP    /* in teff_sleep */
+} teff_wait;
+
+/*
+ * A call that nobody has answered for long, as `long_call` of teff_silo_options is told: a call of a
+ * grain whose turn is suspended, be it that turn's own or one that waits behind it. Calls of
+ * observers, one-way calls, and those of a grain whose turn computes, or blocks its thread, and so
+ * never suspends, are not told of.
+ *
+ * The last status that came before a call's deadline is part of the timeout's text.
+ *
+ * Ownership: all of it is borrowed until `long_call` returns; names, methods and interfaces are as
+ *            the program registered them.
+ * Threads:   the worker of the caller, where that is a turn or task; else that of the grain.
+ */
+struct teff_long_call {
+    size_t struct_size;       /* sizeof(teff_long_call): later ones have more at the end */
+    teff_ref grain;           /* that was called */
+    const teff_interface *of; /* by this interface … */
+    const teff_method *method;
+    int64_t age_ns; /* since the call was made */
+    bool running;   /* it is the one whose turn is suspended; false: it waits for its turn */
+    teff_caller_kind caller_kind;
+    teff_ref caller; /* with TEFF_CALLER_GRAIN; else `type` is NULL */
+
+    /* Of one that waits: behind which method's turn; NULL: a hook, or a completion function. */
+    const teff_method *behind;
+    int64_t behind_ns; /* since that one's call was made; 0: it has ended, or was one way */
+
+    /* What the suspended turn waits for. */
+    teff_wait wait;
+    uint32_t wait_count; /* of TEFF_WAIT_FUTURES: how many are to end yet; else 1 */
+    int64_t wait_ns;     /* since the call was made, or the sleep began */
+    teff_ref wait_for;   /* the grain called; `type` NULL: none, or not known */
+
+    const char *text; /* all of it, in a line */
+};
 
 #endif

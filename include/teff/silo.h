@@ -30,6 +30,8 @@ struct uv_loop_s;
 /* A silo, known by its pointer. */
 typedef struct teff_silo teff_silo;
 
+typedef struct teff_long_call teff_long_call; /* teff/inspect.h */
+
 /* Zero in a member means its default. Set struct_size to sizeof(teff_silo_options). */
 typedef struct teff_silo_options {
     size_t struct_size; /* sizeof(teff_silo_options) */
@@ -64,6 +66,15 @@ typedef struct teff_silo_options {
     uint64_t memory_bytes_max;
     /* Messages that wait for one grain; beyond it TEFF_EOVERLOADED. 0: 65,536. */
     uint32_t mailbox_max;
+
+    /*
+     * How old a call is that is long: `long_call`, which may be NULL, is told of it then, and once
+     * more after each further such time. 0: 20 s; INT64_MAX: none is long. It runs on a worker's
+     * thread, outside of locks, with `user`; it must return soon, and may log, count, fire a source
+     * or spawn a task, but neither call grains nor block. See teff_long_call in teff/inspect.h.
+     */
+    int64_t long_call_ns;
+    void (*long_call)(void *user, const teff_long_call *call);
 } teff_silo_options;
 
 /*

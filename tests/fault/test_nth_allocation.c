@@ -14,7 +14,13 @@ static bool honest(int r)
     return r == 0 || r == TEFF_ENOMEM;
 }
 
-static int calls_ended, tasks_ended, failed;
+static int calls_ended, tasks_ended, failed, long_calls;
+
+static void on_long(void *user, const teff_long_call *call)
+{
+    (void)user, (void)call;
+    long_calls++;
+}
 
 static void ended(int r)
 {
@@ -107,9 +113,14 @@ static bool live(uint64_t n)
 {
     int told = 0, asked;
     const teff_silo_options options = {
-        .struct_size = sizeof(options), .workers = 2, .simulated = true, .seed = 1
+        .struct_size = sizeof(options),
+        .workers = 2,
+        .simulated = true,
+        .seed = 1,
+        .long_call_ns = 1, /* all that wait for a turn that rests take long */
+        .long_call = on_long,
     };
-    calls_ended = tasks_ended = failed = 0;
+    calls_ended = tasks_ended = failed = long_calls = 0;
     cr_assert_eq(teff_silo_create(&options, &silo), 0);
     teff__memory *memory = teff__silo_memory(silo);
     teff__memory_fail_at(memory, n);
@@ -148,4 +159,5 @@ Test(nth_allocation, whichever_fails_the_silo_lives_on_and_leaves_nothing)
     cr_assert_eq(failed, 0);
     cr_assert_eq(calls_ended, 100 + 25 + 10);
     cr_assert_eq(tasks_ended, TASKS + 1);
+    cr_assert_gt(long_calls, 10);
 }

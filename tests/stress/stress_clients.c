@@ -250,7 +250,9 @@ static void start(stress *self)
 {
     const teff_silo_options options = { .struct_size = sizeof(options),
                                         .workers = (uint32_t)self->workers,
-                                        .seed = self->seed };
+                                        .seed = self->seed,
+                                        /* statuses come and are kept beside all else */
+                                        .long_call_ns = 1 };
     int r = teff_silo_create(&options, &self->silo);
     if (r == 0)
         r = teff_silo_register(self->silo, &echo_grain, self);

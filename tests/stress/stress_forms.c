@@ -39,6 +39,7 @@ typedef struct part {
     unsigned long long units;    /* to be done */
     teff__atomic_u64 tickets;    /* taken of them */
     teff__atomic_u64 left, late; /* units done */
+    teff__atomic_u64 told;       /* of calls that take long */
     teff_cancel *source;         /* of a round: everybody's */
 } part;
 
@@ -248,12 +249,26 @@ static void client_main(void *user)
     check(uv_loop_close(&loop), "closing a loop");
 }
 
+/* Whatever is suspended for a moment takes long here, and so does what waits behind it. */
+static void on_long(void *user, const teff_long_call *call)
+{
+    part *self = user;
+    if (call->age_ns < 1 || call->grain.type == NULL || call->method == NULL ||
+        (call->caller_kind == TEFF_CALLER_GRAIN) != (call->caller.type != NULL) ||
+        strstr(call->text, call->method->name) == NULL)
+        fail("a long call makes no sense: %s", call->text);
+    (void)teff__atomic_u64_add_relaxed(&self->told, 1);
+}
+
 static void begin(part *self, int64_t stop_timeout_ns, uint64_t own_seed)
 {
     const teff_silo_options options = { .struct_size = sizeof(options),
                                         .workers = (uint32_t)workers,
                                         .seed = own_seed,
-                                        .stop_timeout_ns = stop_timeout_ns };
+                                        .stop_timeout_ns = stop_timeout_ns,
+                                        .user = self,
+                                        .long_call_ns = 1,
+                                        .long_call = on_long };
     memset(self, 0, sizeof(*self));
     stage_part = self;
     check(teff_silo_create(&options, &self->in.silo), "create");
@@ -552,8 +567,8 @@ int main(int count, char **given)
     if (calls > 0) {
         leave_and_come_late(&one);
         tell("calls", &one.in);
-        printf("%-8s %llu left their futures, %llu came late\n", "", reading(&one.left),
-               reading(&one.late));
+        printf("%-8s %llu left their futures, %llu came late, %llu took long\n", "",
+               reading(&one.left), reading(&one.late), reading(&one.told));
         (void)fflush(stdout);
     }
     stage = "stopping";

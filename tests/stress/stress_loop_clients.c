@@ -406,7 +406,9 @@ static void start(stress *of)
 {
     const teff_silo_options options = { .struct_size = sizeof(options),
                                         .workers = (uint32_t)of->workers,
-                                        .seed = of->seed };
+                                        .seed = of->seed,
+                                        /* statuses come and are kept beside all else */
+                                        .long_call_ns = 1 };
     int r = teff_silo_create(&options, &of->silo);
     if (r == 0)
         r = teff_silo_register(of->silo, &echo_grain, of);
