@@ -484,6 +484,24 @@ static int call_often(teff_caller *caller, void *user)
     return 0;
 }
 
+static int wait_for_many(teff_task *task, void *user)
+{
+    teff_future futures[40];
+    (void)user;
+    for (int i = 0; i < 40; i++) /* all within a millisecond */
+        futures[i] = start_rest(teff_within(task, SECOND + i * 20 * MS / 1000), 2000 + (uint64_t)i,
+                                100 * SECOND);
+    for (int i = 0; i < 40; i++)
+        cr_expect_eq(probe_rest_claim(task, futures[i], NULL), TEFF_ETIMEDOUT);
+    return 0;
+}
+
+Test(response_timeout, a_stripe_is_not_walked_more_than_once_a_millisecond)
+{
+    cr_assert_eq(in_task(0, wait_for_many, NULL), 0);
+    cr_assert_eq(walks(), 2); /* for the first, and a period later for all others */
+}
+
 Test(response_timeout, a_stripe_with_nothing_due_is_not_walked)
 {
     cr_assert_eq(call_often(client, NULL), 0);
