@@ -40,7 +40,7 @@ typedef struct teff__grains {
     int64_t stop_timeout_ns;
     teff__atomic_i64 stop_began_ns; /* set by stop before the first phase; workers */
     teff__atomic_u32 next_worker;   /* for tasks that name none */
-    int64_t long_call_ns; /* how old a call is that is long */
+    int64_t long_call_ns;           /* how old a call is that is long */
     void (*long_call)(void *user, const teff_long_call *call);
     int (*worker_start)(void *user, uint32_t worker, void **ret_context);
     void (*worker_stop)(void *user, void *context);
@@ -73,16 +73,16 @@ struct teff__catalog {
     bool gate_closed;     /* stop: no new calls */
     bool phase_acknowledged;
     teff__stop_phase phase;
-    int64_t sweep_after_ns;   /* no sweep before */
-    int64_t look_ns;          /* no look for long calls before; see grains/long_call.h … */
-    int64_t long_ns;          /* … nor does one owe a wake-up before, where nothing has happened */
-    teff__ring statuses;      /* of its calls that take long; see messaging/status.h */
-    teff__ring sleepers;      /* teff_sleep's, of turns and tasks */
-    teff__ring tasks;         /* that have begun and not ended */
-    teff__ring blocks;        /* what turns have allocated and hold */
-    teff__ring completions;   /* that have not run */
-    void *context;            /* from worker_start */
-    teff__outgoing answers;   /* for one client on a loop, to be posted with the pass … */
+    int64_t sweep_after_ns; /* no sweep before */
+    int64_t look_ns;        /* no look for long calls before; see grains/long_call.h … */
+    int64_t long_ns;        /* … nor does one owe a wake-up before, where nothing has happened */
+    teff__ring statuses;    /* of its calls that take long; see messaging/status.h */
+    teff__ring sleepers;    /* teff_sleep's, of turns and tasks */
+    teff__ring tasks;       /* that have begun and not ended */
+    teff__ring blocks;      /* what turns have allocated and hold */
+    teff__ring completions; /* that have not run */
+    void *context;          /* from worker_start */
+    teff__outgoing answers; /* for one client on a loop, to be posted with the pass … */
     teff__stripe *answers_to; /* … as mail of this stripe */
     teff__postbox postbox;
     teff__message control[TEFF__STOP_SETTLE + 1]; /* one for each phase of stop */

@@ -112,8 +112,10 @@ static void find_caller(const teff__catalog *catalog, uint64_t id, teff_long_cal
     const teff__activation *activation = NULL;
     if (word & TEFF__CALLBACK_THEN) {
         const teff__completion *completion = teff__stripe_detail(stripe, id)->completion;
-        activation = teff__catalog_own(catalog, completion->message.address);
-        call->caller_kind = completion->life != NULL ? TEFF_CALLER_TASK : TEFF_CALLER_UNKNOWN;
+        if (completion->life != NULL)
+            call->caller_kind = TEFF_CALLER_TASK;
+        else /* it may be gone */
+            activation = teff__catalog_own(catalog, completion->message.address);
     } else {
         const teff_caller *caller = word & TEFF__CALLBACK_FUTURE
                                         ? teff__stripe_detail(stripe, id)->caller

@@ -84,7 +84,7 @@ typedef struct teff__message {
     /* ids of turns at the start of the body; none until deadlocks are detected */
     uint8_t path_count;
     uint8_t kind, flags, size_class;
-    uint8_t held; /* the value begins with so many pointers to teff_bytes, and a count of each */
+    uint8_t held;   /* the value begins with so many pointers to teff_bytes, and a count of each */
     uint8_t warned; /* request: for how many periods it is known to be long, modulo 256 */
     uint8_t unused;
     int32_t code; /* response */
