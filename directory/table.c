@@ -51,7 +51,7 @@ teff__grain_record *teff__table_find(const teff__table *table, uint64_t hash, ui
     }
 }
 
-const teff__grain_record *teff__table_find_hash(const teff__table *table, uint64_t hash)
+teff__grain_record *teff__table_find_hash(const teff__table *table, uint64_t hash)
 {
     if (table->count == 0)
         return NULL;

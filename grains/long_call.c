@@ -176,13 +176,14 @@ typedef struct look {
 } look;
 
 /* The grain of that hash, if it is in memory anywhere in the silo. */
-static teff_ref reference_of_hash(const teff__grains *grains, uint64_t hash)
+static teff_ref reference_of_hash(teff__grains *grains, uint64_t hash)
 {
     teff_ref found = { 0 };
-    uint32_t id;
-    if (hash != 0 && teff__directory_name((teff__directory *)(uintptr_t)&grains->directory, hash,
-                                          &id, &found.key))
-        found.type = &teff__types_by_id(&grains->types, id)->def.name;
+    teff__grain_record record;
+    if (hash == 0 || !teff__directory_find_hash(&grains->directory, hash, &record))
+        return found;
+    found.type = &teff__types_by_id(&grains->types, record.type)->def.name;
+    found.key = record.key;
     return found;
 }
 
