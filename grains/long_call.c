@@ -112,8 +112,10 @@ static void find_caller(const teff__catalog *catalog, uint64_t id, teff_long_cal
     const teff__activation *activation = NULL;
     if (word & TEFF__CALLBACK_THEN) {
         const teff__completion *completion = teff__stripe_detail(stripe, id)->completion;
-        activation = teff__catalog_own(catalog, completion->message.address);
-        call->caller_kind = completion->life != NULL ? TEFF_CALLER_TASK : TEFF_CALLER_UNKNOWN;
+        if (completion->life != NULL)
+            call->caller_kind = TEFF_CALLER_TASK;
+        else /* it may be gone */
+            activation = teff__catalog_own(catalog, completion->message.address);
     } else {
         const teff_caller *caller = word & TEFF__CALLBACK_FUTURE
                                         ? teff__stripe_detail(stripe, id)->caller
@@ -174,15 +176,14 @@ typedef struct look {
 } look;
 
 /* The grain of that hash, if it is in memory anywhere in the silo. */
-static teff_ref reference_of_hash(const teff__grains *grains, uint64_t hash)
+static teff_ref reference_of_hash(teff__grains *grains, uint64_t hash)
 {
     teff_ref found = { 0 };
     teff__grain_record record;
-    if (hash != 0 && teff__directory_find_hash((teff__directory *)(uintptr_t)&grains->directory,
-                                               hash, &record)) {
-        found.type = &teff__types_by_id(&grains->types, record.type)->def.name;
-        found.key = record.key;
-    }
+    if (hash == 0 || !teff__directory_find_hash(&grains->directory, hash, &record))
+        return found;
+    found.type = &teff__types_by_id(&grains->types, record.type)->def.name;
+    found.key = record.key;
     return found;
 }
 

@@ -142,10 +142,10 @@ TEFF_EXPORT int teff_silo_dump(teff_silo *silo, void (*line)(void *user, const c
 
 /* Who made a call. */
 typedef enum teff_caller_kind {
-    TEFF_CALLER_UNKNOWN,
-    TEFF_CALLER_GRAIN,
-    TEFF_CALLER_TASK,
-    TEFF_CALLER_CLIENT /* or one of its observers */
+    TEFF_CALLER_UNKNOWN, /* gone, or not known where it is told */
+    TEFF_CALLER_GRAIN,   /* a turn or hook of a grain */
+    TEFF_CALLER_TASK,    /* a task */
+    TEFF_CALLER_CLIENT   /* a client or one of its observers */
 } teff_caller_kind;
 
 /* What a suspended turn waits for. */
@@ -168,24 +168,23 @@ typedef enum teff_wait {
  * Threads:   the worker of the caller, where that is a turn or task; else that of the grain.
  */
 struct teff_long_call {
-    size_t struct_size;       /* sizeof(teff_long_call): later ones have more at the end */
-    teff_ref grain;           /* that was called */
-    const teff_interface *of; /* by this interface … */
-    const teff_method *method;
-    int64_t age_ns; /* since the call was made */
-    bool running;   /* it is the one whose turn is suspended; false: it waits for its turn */
-    teff_caller_kind caller_kind;
-    teff_ref caller; /* with TEFF_CALLER_GRAIN; else `type` is NULL */
+    size_t struct_size;           /* sizeof(teff_long_call): later ones have more at the end */
+    teff_ref grain;               /* the one that was called */
+    const teff_interface *of;     /* by which interface */
+    const teff_method *method;    /* what it was asked */
+    int64_t age_ns;               /* since the call was made */
+    bool running;                 /* its turn is suspended; false: it waits for its turn */
+    teff_caller_kind caller_kind; /* who made the call */
+    teff_ref caller;              /* with TEFF_CALLER_GRAIN: which; else its type is NULL */
 
     /* Of one that waits: behind which method's turn; NULL: a hook, or a completion function. */
     const teff_method *behind;
     int64_t behind_ns; /* since that one's call was made; 0: it has ended, or was one way */
 
-    /* What the suspended turn waits for. */
-    teff_wait wait;
-    uint32_t wait_count; /* of TEFF_WAIT_FUTURES: how many are to end yet; else 1 */
+    teff_wait wait;      /* what the suspended turn waits for */
+    uint32_t wait_count; /* with TEFF_WAIT_FUTURES: how many are to end yet; else 1 */
     int64_t wait_ns;     /* since the call was made, or the sleep began */
-    teff_ref wait_for;   /* the grain called; `type` NULL: none, or not known */
+    teff_ref wait_for;   /* the grain that it has called; its type is NULL: none, or not known */
 
     const char *text; /* all of it, in a line */
 };

@@ -212,6 +212,53 @@ Test(long_call, a_turn_whose_call_has_a_source_is_named)
     call_from_turn(1, cancellable_too_long);
 }
 
+static int then_and_sleep(teff_task *task, void *user)
+{
+    (void)then_too_long(task, user);
+    return teff_sleep(task, 40 * SECOND);
+}
+
+Test(long_call, a_task_that_has_a_completion_is_a_task)
+{
+    place(1, 0);
+    cr_assert_eq(in_task(1, then_and_sleep, NULL), 0);
+    cr_assert_eq(told_count, 1);
+    cr_expect_eq(told_of[0].call.caller_kind, TEFF_CALLER_TASK);
+    cr_expect_null(told_of[0].call.caller.type);
+    cr_expect_str_eq(story, rest_text);
+}
+
+static void on_gone(teff_caller *caller, void *user, const teff_outcome *outcome,
+                    const struct told *ret)
+{
+    (void)user, (void)ret;
+    cr_expect_null(caller);
+    cr_expect_eq(outcome->code, TEFF_EGONE);
+    tell("gone");
+}
+
+static int then_and_go(teff_caller *caller, void *user)
+{
+    probe_ref probe = probe_at(1);
+    (void)user;
+    (void)probe_rest_then(caller, &probe, &(struct ask){ .number = 1000 * SECOND }, on_gone, NULL);
+    return teff_turn_deactivate(caller);
+}
+
+Test(long_call, a_caller_that_is_gone_is_not_named)
+{
+    place(1, 0);
+    place(9, 1);
+    send_turn(9, 0, then_and_go);
+    cr_assert_eq(teff_silo_advance(silo, 40 * SECOND), 0);
+    cr_assert_eq(told_count, 1);
+    cr_expect_eq(told_of[0].call.caller_kind, TEFF_CALLER_UNKNOWN);
+    cr_expect_null(told_of[0].call.caller.type);
+    cr_expect_str_eq(told_of[0].text,
+                     "probe/1 rest is running 20 s after the call, asleep for 20 s");
+    cr_expect_str_eq(story, "gone");
+}
+
 Test(long_call, a_client_without_a_wait_is_told_by_its_completion)
 {
     then_too_long(client, NULL);
@@ -279,6 +326,25 @@ Test(long_call, one_that_waits_for_its_turn_is_told_of_with_what_runs)
                    "of 25.2 s, asleep for 25.2 s\n",
                    rest_text);
     cr_expect_str_eq(story, expected);
+}
+
+Test(long_call, one_that_comes_when_the_call_in_front_has_been_given_up_is_told_of)
+{
+    probe_ref probe = probe_at(1);
+    place(1, 0);
+    rest_too_long(client, NULL);
+    /* The last look found nothing, and another one would not be due yet. */
+    cr_assert_eq(teff_silo_advance(silo, 2 * SECOND), 0);
+    cr_assert_eq(told_count, 1);
+    const int64_t began_ns = teff__silo_now_ns(silo);
+    cr_expect_eq(probe_get(client, &probe, NULL, NULL), TEFF_ETIMEDOUT);
+    cr_assert_eq(told_count, 2);
+    cr_expect_eq(told_of[1].at_ns, began_ns + 20 * SECOND);
+    cr_expect_str_eq(told_of[1].call.behind->name, "rest");
+    cr_expect_eq(told_of[1].call.behind_ns, 0);
+    cr_expect_str_eq(teff_outcome_last(client)->text,
+                     "no answer in 30 s: probe/1 get was queued 20 s after the call, behind rest, "
+                     "asleep for 52 s");
 }
 
 static int sleep_long(teff_turn *turn, struct probe *self)
