@@ -68,7 +68,7 @@ typedef struct teff_open_call {
 
 /* Where the callee is. */
 typedef enum teff_target {
-    TEFF_TARGET_ANY,
+    TEFF_TARGET_ANY,     /* wherever it is */
     TEFF_TARGET_WORKER,  /* a grain that lives on worker `worker` */
     TEFF_TARGET_OBSERVER /* a client's observer */
 } teff_target;
