@@ -6,9 +6,9 @@
  * A table has four times the places of its share, since some get more. The locks spin and then
  * yield: pthread_mutex costs half as much again where nobody else wants it.
  */
+#include "benchmarks/callbacks_lock.h"
 #include "benchmarks/callbacks_table.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 enum { STRIPES = 128, STRIPE_PLACES = 4 * CALLBACKS_LIVE / STRIPES };
@@ -49,33 +49,16 @@ static void *striped_create(void)
     return made;
 }
 
-/* Spins while another one may be about to let go, and lets it run where it is not running. */
-static __attribute__((noinline)) void wait_for(teff__atomic_u32 *locked)
-{
-    for (int tries = 1;; tries++) {
-        if (teff__atomic_u32_load_relaxed(locked) == 0 &&
-            teff__atomic_u32_exchange_acquire(locked, 1) == 0)
-            return;
-        if (tries % 64 == 0)
-            (void)sched_yield();
-        else
-            teff__cpu_relax();
-    }
-}
-
 CALLBACKS_INLINE stripe *lock_stripe(striped *of, uint64_t id, uint64_t *waits)
 {
     stripe *own = &of->stripes[callbacks_hash(id) >> 44 & (STRIPES - 1)];
-    if (TEFF__UNLIKELY(teff__atomic_u32_exchange_acquire(&own->locked, 1) != 0)) {
-        ++*waits;
-        wait_for(&own->locked);
-    }
+    lock_take(&own->locked, waits);
     return own;
 }
 
 CALLBACKS_INLINE void unlock_stripe(stripe *own)
 {
-    teff__atomic_u32_store_release(&own->locked, 0); /* pairs with the exchanges */
+    lock_give(&own->locked);
 }
 
 CALLBACKS_INLINE uint64_t striped_open(callbacks_thread *thread, uint64_t number, uint64_t id)
@@ -128,11 +111,10 @@ static uint64_t striped_lookup(void *registry, const uint64_t *ids, size_t count
 
 CALLBACKS_INLINE uint64_t striped_count_if(striped *of, callbacks_predicate *fits, uint64_t value)
 {
-    uint64_t count = 0;
+    uint64_t count = 0, waits = 0;
     for (int i = 0; i < STRIPES; i++) {
         stripe *own = &of->stripes[i];
-        if (teff__atomic_u32_exchange_acquire(&own->locked, 1) != 0)
-            wait_for(&own->locked);
+        lock_take(&own->locked, &waits);
         count += table_count_if(&own->table, fits, value);
         unlock_stripe(own);
     }
@@ -168,10 +150,9 @@ static uint64_t striped_count(void *registry)
 static uint64_t striped_count_exact(void *registry)
 {
     striped *of = registry;
-    for (int i = 0; i < STRIPES; i++) {
-        if (teff__atomic_u32_exchange_acquire(&of->stripes[i].locked, 1) != 0)
-            wait_for(&of->stripes[i].locked);
-    }
+    uint64_t waits = 0;
+    for (int i = 0; i < STRIPES; i++)
+        lock_take(&of->stripes[i].locked, &waits);
     const uint64_t count = striped_count(registry);
     for (int i = 0; i < STRIPES; i++)
         unlock_stripe(&of->stripes[i]);

@@ -16,10 +16,9 @@
 #define TEFF__INTERNAL static __attribute__((unused))
 #include "messaging/registry.c"
 
+#include "benchmarks/callbacks_lock.h"
 #include "benchmarks/callbacks_ours.h"
 #include "benchmarks/callbacks_sweep.h"
-
-#include <sched.h>
 
 /* A registry, and the lock of those who are forced onto one of its stripes. */
 typedef struct crowd {
@@ -75,33 +74,17 @@ static int forced_enter(callbacks_thread *thread)
     return 0;
 }
 
-static void lock(callbacks_thread *thread, teff__atomic_u32 *locked)
-{
-    if (teff__atomic_u32_exchange_acquire(locked, 1) == 0)
-        return;
-    thread->waits++;
-    for (int tries = 1;; tries++) {
-        if (teff__atomic_u32_load_relaxed(locked) == 0 &&
-            teff__atomic_u32_exchange_acquire(locked, 1) == 0)
-            return;
-        if (tries % 64 == 0)
-            (void)sched_yield();
-        else
-            teff__cpu_relax();
-    }
-}
-
 static uint64_t forced_lifecycles(callbacks_thread *thread, const callbacks_work *work)
 {
     crowd *of = thread->registry;
     uint64_t failures = 0;
     for (uint64_t i = 0; i < work->count; i++) {
-        lock(thread, &of->locked);
+        lock_take(&of->locked, &thread->waits);
         const uint64_t id = client_open(thread, i, 0);
-        teff__atomic_u32_store_release(&of->locked, 0);
-        lock(thread, &of->locked);
+        lock_give(&of->locked);
+        lock_take(&of->locked, &thread->waits);
         failures += client_close(thread, id, i) != callbacks_waiter(i);
-        teff__atomic_u32_store_release(&of->locked, 0);
+        lock_give(&of->locked);
     }
     return failures;
 }

@@ -4,8 +4,8 @@
  * first settles; and answers that come to a worker through its inbox, as the runtime sends them
  * (`.inbox`).
  */
+#include "benchmarks/batch.h"
 #include "benchmarks/callbacks_ours.h"
-#include "runtime/inbox.h"
 
 static uint64_t client_lifecycles(callbacks_thread *thread, const callbacks_work *work)
 {
@@ -59,8 +59,6 @@ const callbacks_subject callbacks_client = {
 
 /* --- Inboxes ----------------------------------------------------------------------------------- */
 
-enum { CHAIN = 32 /* pushed at once, as the runtime's workers do */ };
-
 /* A message is the caller's, goes there and comes back with the answer. */
 typedef struct message {
     _Alignas(TEFF__CACHE_LINE) teff__link link;
@@ -72,29 +70,6 @@ typedef struct post {
     teff__inbox there, back;
     message messages[CALLBACKS_OUTSTANDING_MAX];
 } post;
-
-/* Messages that go together. */
-typedef struct chain {
-    teff__link *newest, *oldest;
-    unsigned count;
-} chain;
-
-static void chain_push(chain *of, teff__inbox *to)
-{
-    if (of->newest != NULL)
-        (void)teff__inbox_push_chain(to, of->newest, of->oldest);
-    *of = (chain){ NULL, NULL, 0 };
-}
-
-static void chain_add(chain *of, teff__inbox *to, teff__link *link)
-{
-    if (of->newest == NULL)
-        of->oldest = link;
-    link->next = of->newest;
-    of->newest = link;
-    if (++of->count == CHAIN)
-        chain_push(of, to);
-}
 
 static void *inbox_create(void)
 {

@@ -33,7 +33,6 @@ struct teff__grains {
     teff__types types;
     teff__directory directory;
     teff__hash_seed seed;
-    teff__call_defaults defaults;
     teff__catalog **catalogs;
     uint32_t mailbox_max;
     int64_t stop_timeout_ns;
@@ -59,7 +58,10 @@ struct teff__catalog {
     teff__stripe *stripe; /* the one that opens; of those owned: */
     teff__stripe *stripes;
     uint32_t stripes_count, stripes_used;
-    uint64_t tag; /* of the addresses of its activations */
+    teff__call_defaults defaults; /* its copy: see messaging/deadline.h */
+    int64_t doubt_ns;             /* `moved_ns`, and now at least: renewed once a pass */
+    int64_t moved_ns;             /* requests of deadlines up to here are looked at more closely */
+    uint64_t tag;                 /* of the addresses of its activations */
     teff__slotmap activations;
     teff__routes routes;
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
@@ -80,7 +82,9 @@ struct teff__catalog {
     teff__outgoing answers;   /* for one client on a loop, to be posted with the pass … */
     teff__stripe *answers_to; /* … as mail of this stripe */
     teff__postbox postbox;
-    teff__message control[TEFF__STOP_SETTLE + 1]; /* one for each phase of stop */
+    /* one for each phase of stop; the first: the silo's response timeout has changed */
+    teff__message control[TEFF__STOP_SETTLE + 1];
+    teff__atomic_u32 timeout_posted; /* 1: control[0] is under way. Who posts it; the worker */
     teff__inspected inspected;
 };
 

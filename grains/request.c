@@ -29,6 +29,15 @@ static int64_t now_ns_of(const teff_caller *caller)
                                         : ((teff__catalog *)caller->home)->worker.now_ns;
 }
 
+/* Its worker's, or its client's, which first looks whether they have changed. */
+static const teff__call_defaults *defaults_of(const teff_caller *caller)
+{
+    if (!teff__caller_outside(caller))
+        return &((teff__catalog *)caller->home)->defaults;
+    teff__client_look(caller->home);
+    return &((teff__client *)caller->home)->defaults;
+}
+
 /* The one that its calls are opened in. */
 static teff__stripe *stripe_of(const teff_caller *caller)
 {
@@ -45,9 +54,8 @@ static int take_terms(const teff__request *request, terms *ret)
     const int64_t now_ns = now_ns_of(caller);
     ret->cancel = caller->next & TEFF__NEXT_CANCEL ? caller->next_cancel : NULL;
     ret->callback = (teff__callback_terms){ .opened_ns = now_ns };
-    const int r =
-        teff__caller_deadline(caller, method, now_ns, &teff__silo_grains(exchange->silo)->defaults,
-                              &ret->callback.deadline_ns, &ret->flags);
+    const int r = teff__caller_deadline(caller, method, now_ns, defaults_of(caller),
+                                        &ret->callback.deadline_ns, &ret->flags);
     if (r != 0)
         return r;
     if (ret->cancel != NULL) {

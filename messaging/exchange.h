@@ -34,6 +34,8 @@ typedef struct teff__exchange {
     teff__memory *memory;
     teff__clock clock;
     teff__registry registry;
+    /* of calls that name none; set with `lock` held; its copies see messaging/deadline.h */
+    teff__atomic_i64 response_timeout_ns;
     teff__spinners spinners;
     teff__worker **workers;
     uint32_t workers_count;
