@@ -199,10 +199,13 @@ static void collect_clients(teff__dump *dump)
     const uint32_t count = TEFF__STRIPES - TEFF__STRIPES_WORKERS;
     teff__mutex_lock(&exchange->lock);
     for (uint32_t i = 0; i < count; i++) {
-        const teff__client *client = exchange->registry.stripes[TEFF__STRIPES_WORKERS + i].owner;
+        const teff__stripe *stripe = &exchange->registry.stripes[TEFF__STRIPES_WORKERS + i];
+        const teff__client *client = stripe->owner;
         if (client != NULL)
-            dump->clients[i] =
-                (teff__dump_client){ .number = client->number, .on_loop = client->loop != NULL };
+            dump->clients[i] = (teff__dump_client){
+                .number = client->number,
+                .on_loop = teff__atomic_u32_load_relaxed(&stripe->wake_by) != 0,
+            };
     }
     teff__mutex_unlock(&exchange->lock);
     for (uint32_t i = 0; i < count; i++)

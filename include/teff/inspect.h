@@ -70,7 +70,7 @@ typedef struct teff_open_call {
 
 /* Where the callee is. */
 typedef enum teff_target {
-    TEFF_TARGET_ANY,
+    TEFF_TARGET_ANY,     /* wherever it is */
     TEFF_TARGET_WORKER,  /* a grain that lives on worker `worker` */
     TEFF_TARGET_OBSERVER /* a client's observer */
 } teff_target;
@@ -131,8 +131,8 @@ TEFF_EXPORT int teff_silo_count_open(teff_silo *silo, const teff_call_filter *fi
  *            it, under no lock, when all has been gathered. The silo may stop meanwhile, but not be
  *            destroyed.
  * Suspends:  blocks until the workers have answered, for 2 s at most.
- * Time:      each worker walks its open calls, and the mailboxes behind turns that are suspended:
- *            some 100 ns each. Grains that only are there cost nothing.
+ * Time:      each worker walks its open calls, and the mailboxes behind turns that are suspended;
+ *            grains that only are there cost nothing.
  * Errors:    nothing has been said then. TEFF_EINVAL: an argument is NULL. TEFF_EWOULDBLOCK: in a
  *            turn, task, completion or observer of the silo. TEFF_EINVALIDSTATE: never started,
  *            another thread's simulated silo, or in a child that forked. TEFF_ENOMEM.

@@ -100,6 +100,23 @@ Test(directory, types_keys_and_shards_are_told_apart)
     cr_assert_eq(teff__directory_count(&directory), 3);
 }
 
+Test(directory, a_grain_is_found_by_its_hash_alone)
+{
+    /* the second has the first one's place in the table, and another hash */
+    teff__grain_record first = record(1, 11, 100), second = record(2, 11 + 16 * 1024, 200), found;
+    cr_assert_not(teff__directory_find_hash(&directory, 11, &found));
+    cr_assert_eq(registered(&first), 100);
+    cr_assert_eq(registered(&second), 200);
+    cr_assert(teff__directory_find_hash(&directory, second.hash, &found));
+    cr_assert_eq(found.address, 200);
+    cr_assert(teff__directory_find_hash(&directory, 11, &found));
+    cr_assert_eq(found.address, 100);
+    cr_assert_not(teff__directory_find_hash(&directory, 11 + 32 * 1024, &found));
+    teff__directory_unregister(&directory, &first);
+    teff__directory_unregister(&directory, &second);
+    cr_assert_not(teff__directory_find_hash(&directory, 11, &found));
+}
+
 Test(directory, without_memory_nothing_is_registered)
 {
     uint64_t address = 4711;
