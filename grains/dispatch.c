@@ -11,7 +11,9 @@
 #include "grains/dispatch.h"
 
 #include "grains/activate.h"
+#include "grains/canceling.h"
 #include "grains/observer.h"
+#include "messaging/cancel.h"
 
 #include "teff/status.h"
 
@@ -37,6 +39,14 @@ const char *teff__dispatch_text(const teff_ref *to, int code)
     if (!teff__key_valid(&to->key))
         return "the reference's key is malformed: make it with one of the teff_key functions";
     return "no grain type of the reference's name was registered";
+}
+
+/* Puts a request into the mailbox, whatever it was sent under. */
+static int deliver(teff__catalog *catalog, teff__activation *activation, teff__message *message)
+{
+    return (message->flags & TEFF__MESSAGE_UNDER) != 0
+               ? teff__canceling_deliver(catalog, activation, message)
+               : teff__catalog_deliver(catalog, activation, message);
 }
 
 /* Posts a request to the worker of `address`, with all that a receiver needs. */
@@ -102,13 +112,15 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
     route = teff__routes_find(&catalog->routes, hash, type->id, &to->key);
     if (route == NULL) {
         uint64_t address;
+        if (teff__cancel_refuses(message))
+            return TEFF_ECANCELED; /* makes no activation */
         int r = find_or_create(catalog, type, &to->key, hash, &address);
         if (r != 0)
             return r;
         teff__activation *activation = teff__catalog_own(catalog, address);
         if (activation != NULL) {
             to->route = address;
-            return teff__catalog_deliver(catalog, activation, message);
+            return deliver(catalog, activation, message);
         }
         r = teff__routes_add(&catalog->routes, hash, type->id, &to->key, address, &route);
         if (r != 0)
@@ -133,9 +145,10 @@ static void take_in(teff__catalog *catalog, teff__activation *activation, teff__
         turn_probe_back(catalog, message, activation->record.address);
         return;
     }
-    const int r = teff__catalog_deliver(catalog, activation, message);
+    const int r = deliver(catalog, activation, message);
     if (TEFF__UNLIKELY(r != 0))
-        teff__catalog_reject(catalog, message, r, "the grain's mailbox is full");
+        teff__catalog_reject(catalog, message, r,
+                             r == TEFF_EOVERLOADED ? "the grain's mailbox is full" : NULL);
 }
 
 static void refuse(teff__catalog *catalog, teff__message *message, int code, const char *text)
@@ -169,6 +182,10 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
     uint64_t address;
     if (type == NULL) {
         refuse(catalog, message, TEFF_EINVAL, "no such grain type");
+        return;
+    }
+    if (teff__cancel_refuses(message)) { /* goes no further, and makes no activation */
+        refuse(catalog, message, TEFF_ECANCELED, NULL);
         return;
     }
     const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, key);

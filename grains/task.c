@@ -9,8 +9,10 @@
 
 #include "grains/call.h"
 #include "grains/call_future.h"
+#include "grains/canceling.h"
 #include "grains/request.h"
 #include "grains/turn.h"
+#include "messaging/cancel.h"
 
 #include "teff/status.h"
 
@@ -206,17 +208,16 @@ int teff_task_claim(teff_caller *caller, teff_future future, int *ret_result)
     return 0;
 }
 
-/* Stands in the frame that sleeps. */
-typedef struct sleeper {
+struct teff__sleeper {
     teff__waiter waiter;
     teff__timer timer;
-    teff__ring ring;
+    teff__ring ring; /* of the catalog, while it sleeps */
     teff__catalog *catalog;
     uint8_t kind;
     int code;
-} sleeper;
+};
 
-static void end_sleep(sleeper *one, int code)
+static void end_sleep(teff__sleeper *one, int code)
 {
     one->code = code;
     teff__ring_remove(&one->ring);
@@ -226,18 +227,24 @@ static void end_sleep(sleeper *one, int code)
 
 static void slept(teff__timer *timer)
 {
-    end_sleep(teff__container_of(timer, sleeper, timer), 0);
+    end_sleep(teff__container_of(timer, teff__sleeper, timer), 0);
+}
+
+void teff__sleeper_end(teff__sleeper *one, int code)
+{
+    if (teff__ring_empty(&one->ring))
+        return; /* it has slept, and is about to go on */
+    teff__timers_stop(&one->catalog->worker.timers, &one->timer);
+    end_sleep(one, code);
 }
 
 void teff__sleepers_wake(teff__catalog *catalog, teff__caller_kind kind)
 {
     for (teff__ring *next, *at = catalog->sleepers.next; at != &catalog->sleepers; at = next) {
-        sleeper *one = teff__container_of(at, sleeper, ring);
+        teff__sleeper *one = teff__container_of(at, teff__sleeper, ring);
         next = at->next;
-        if (one->kind != kind)
-            continue;
-        teff__timers_stop(&catalog->worker.timers, &one->timer);
-        end_sleep(one, TEFF_EUNAVAILABLE);
+        if (one->kind == kind)
+            teff__sleeper_end(one, TEFF_EUNAVAILABLE);
     }
 }
 
@@ -261,20 +268,27 @@ int teff_sleep(teff_caller *caller, int64_t duration_ns)
         return teff__client_sleep(caller->home, duration_ns);
 
     teff__catalog *catalog = caller->home;
+    teff__turn *turn = teff__canceling_turn(caller);
     if (sleepless(catalog, caller))
         return TEFF_EUNAVAILABLE;
+    if (turn != NULL && teff__cancel_refuses(turn->request))
+        return TEFF_ECANCELED;
     r = teff__worker_reserve(&catalog->worker);
     if (r != 0)
         return r;
-    sleeper one = { .catalog = catalog, .kind = caller->kind };
+    teff__sleeper one = { .catalog = catalog, .kind = caller->kind };
     if (duration_ns == 0) {
         teff__worker_push(&catalog->worker, &one.waiter.item); /* behind all that can run */
     } else {
         teff__ring_push_back(&catalog->sleepers, &one.ring);
+        if (turn != NULL)
+            turn->sleeper = &one;
         teff__timers_start(&catalog->worker.timers, &one.timer,
                            teff__time_add(teff__clock_now_ns(catalog->worker.clock), duration_ns),
                            slept);
     }
     teff__catalog_suspend(catalog, &one.waiter);
+    if (turn != NULL)
+        turn->sleeper = NULL;
     return one.code;
 }

@@ -67,6 +67,14 @@ typedef struct teff_call_options {
 
     /* A deadline and a chain of its own: may outlive the turn's. Compensation needs it. */
     bool detached;
+
+    /*
+     * What firing `cancel` does to this call once it was sent. False: the call ends at once, and the
+     * callee is told. True: the callee is told, and its answer ends the call: TEFF_ECANCELED where
+     * the request had not begun, else what the turn makes of it. The deadline holds.
+     * (Aligned, since it came later: behind what used to be all of the structure.)
+     */
+    bool cancel_waits __attribute__((aligned(8)));
 } teff_call_options;
 
 /*
