@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "benchmarks/chain.h"
 
+#include "benchmarks/batch.h"
 #include "benchmarks/machine.h"
-#include "runtime/inbox.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +12,6 @@
 enum {
     WARM_UP_PART = 5,   /* of the duration */
     MESSAGES = 96,      /* under way at most */
-    CHAIN = 32,         /* pushed at once, as the runtime's workers do */
     SENDS_PER_LOOK = 64 /* between two looks at the clock */
 };
 
@@ -39,29 +38,6 @@ typedef struct chain_world {
     teff__atomic_u32 ending; /* sender; receiver */
     teff__atomic_u64 sent;   /* sender, before ending */
 } chain_world;
-
-/* Messages that go together. */
-typedef struct chain {
-    teff__link *newest, *oldest;
-    unsigned count;
-} chain;
-
-static void chain_push(chain *of, teff__inbox *to)
-{
-    if (of->newest != NULL)
-        (void)teff__inbox_push_chain(to, of->newest, of->oldest);
-    *of = (chain){ NULL, NULL, 0 };
-}
-
-static void chain_add(chain *of, teff__inbox *to, teff__link *link)
-{
-    if (of->newest == NULL)
-        of->oldest = link;
-    link->next = of->newest;
-    of->newest = link;
-    if (++of->count == CHAIN)
-        chain_push(of, to);
-}
 
 static void deliver(chain_world *world, teff__queue *run_queue, chain_message *message)
 {

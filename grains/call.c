@@ -56,9 +56,8 @@ TEFF__HOT_INLINE int call_plain(teff_caller *caller, teff_ref *to, const teff_in
     return TEFF__LIKELY(r == 0) ? await_answer(catalog, caller, to, method, &await, ret) : r;
 }
 
-__attribute__((noinline)) static int call_with_bytes(teff_caller *caller, teff_ref *to,
-                                                     const teff_interface *of, uint32_t number,
-                                                     const void *argument, void *ret)
+static int call_with_bytes(teff_caller *caller, teff_ref *to, const teff_interface *of,
+                           uint32_t number, const void *argument, void *ret)
 {
     return call_plain(caller, to, of, number, argument, ret, true);
 }
@@ -134,7 +133,10 @@ static int send_plain(teff_caller *caller, teff_ref *to, const teff_interface *o
     message->correlation = 0;
     message->deadline_ns = INT64_MAX;
     teff__call_put_argument(message, method, argument);
-    const int r = teff__catalog_send(catalog, to, message);
+    teff__activation *activation = teff__catalog_hinted(catalog, to);
+    const int r = TEFF__LIKELY(activation != NULL)
+                      ? teff__catalog_deliver(catalog, activation, message)
+                      : teff__catalog_send_slow(catalog, to, message);
     if (TEFF__LIKELY(r == 0))
         return teff__caller_succeed(caller, method);
     teff__postbox_drop(&catalog->postbox, message);

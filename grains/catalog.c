@@ -50,7 +50,7 @@ int teff__catalog_take_callback_slow(teff__catalog *catalog, int status, teff__c
 }
 
 /* No callback of that id is open: the call has ended before, or nobody ever waited. */
-static void settle_late(teff__catalog *catalog, teff__message *answer)
+TEFF__HOT_INLINE void settle_late(teff__catalog *catalog, teff__message *answer)
 {
     if (answer == NULL)
         return;

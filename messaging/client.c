@@ -378,7 +378,10 @@ bool teff__client_announce_sleep(teff__client *client)
     teff__stripe *stripe = client->stripe;
     /* Pairs with claim's push, post's, and with closing the gate: set mine, look at yours. */
     teff__atomic_u32_store_seq_cst(&stripe->sleeping, 1);
-    if (teff__atomic_u32_load_seq_cst(&stripe->done) == 0 &&
+    /* A blocking client's calls come with the done list; one on a loop ends its own. */
+    const bool ended = client->loop != NULL && teff__client_open_count(client) != 0 &&
+                       teff__atomic_u32_load_seq_cst(&stripe->gate) == TEFF__GATE_ENDED;
+    if (!ended && teff__atomic_u32_load_seq_cst(&stripe->done) == 0 &&
         teff__atomic_pointer_load_seq_cst(&stripe->mail.head) == NULL)
         return true;
     teff__atomic_u32_store_relaxed(&stripe->sleeping, 0);

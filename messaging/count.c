@@ -119,7 +119,7 @@ void teff__registry_counts(const teff__registry *registry, teff_counts *ret)
     const collected sum = collect(registry);
     ret->opened = sum.opened;
     ret->open = sum.opened - sum.closed;
-    /* An end is counted before its call closes, perhaps a moment ago. */
+    /* An end is counted a moment before or after its call closes. */
     ret->ended[TEFF_END_RESPONSE] = sum.closed > others ? sum.closed - others : 0;
     ret->late = teff__atomic_u64_load_relaxed(&registry->late);
     ret->unknown = teff__atomic_u64_load_relaxed(&registry->unknown);
@@ -132,8 +132,9 @@ uint32_t teff__stripe_count_grain(const teff__stripe *stripe, uint64_t target)
     uint32_t count = 0;
     for (uint32_t slot = 0; slot < made; slot++) {
         const teff__callback_columns *columns = stripe->columns;
-        count += (teff__atomic_u64_load_relaxed(&columns->target[slot]) == target) &
-                 (teff__atomic_i64_load_relaxed(&columns->deadline_ns[slot]) != INT64_MAX);
+        count +=
+            (uint32_t)(teff__atomic_u64_load_relaxed(&columns->target[slot]) == target) &
+            (uint32_t)(teff__atomic_i64_load_relaxed(&columns->deadline_ns[slot]) != INT64_MAX);
     }
     return count;
 }
@@ -144,8 +145,9 @@ uint32_t teff__stripe_count_older(const teff__stripe *stripe, int64_t before_ns)
     uint32_t count = 0;
     for (uint32_t slot = 0; slot < made; slot++) {
         const teff__callback_columns *columns = stripe->columns;
-        count += (teff__atomic_i64_load_relaxed(&columns->opened_ns[slot]) <= before_ns) &
-                 (teff__atomic_i64_load_relaxed(&columns->deadline_ns[slot]) != INT64_MAX);
+        count +=
+            (uint32_t)(teff__atomic_i64_load_relaxed(&columns->opened_ns[slot]) <= before_ns) &
+            (uint32_t)(teff__atomic_i64_load_relaxed(&columns->deadline_ns[slot]) != INT64_MAX);
     }
     return count;
 }
@@ -154,13 +156,18 @@ uint32_t teff__stripe_count_if(const teff__stripe *stripe, teff__callback_predic
                                void *user)
 {
     const uint32_t made = teff__atomic_u32_load_acquire(&stripe->made);
+    /* The compiler must take the predicate to change the stripe, and would read these each time. */
+    const teff__callback_columns *columns = stripe->columns;
+    const teff__callback *callbacks = stripe->callbacks;
+    uint64_t place = stripe->base; /* an id but for the generation */
     uint32_t count = 0;
-    for (uint32_t slot = 0; slot < made; slot++) {
-        const teff__callback_columns *columns = stripe->columns;
+    for (size_t slot = 0; slot < made; slot++, place++) {
         const int64_t deadline_ns = teff__atomic_i64_load_relaxed(&columns->deadline_ns[slot]);
         if (deadline_ns == INT64_MAX)
             continue;
-        const teff__open_callback open = { teff__stripe_open_id(stripe, slot),
+        const uint64_t generation =
+            teff__atomic_u64_load_relaxed(&callbacks[slot].word) >> TEFF__CALLBACK_SHIFT;
+        const teff__open_callback open = { generation << TEFF__GENERATION_SHIFT | place,
                                            teff__atomic_i64_load_relaxed(&columns->opened_ns[slot]),
                                            deadline_ns,
                                            teff__atomic_u64_load_relaxed(&columns->target[slot]) };

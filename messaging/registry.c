@@ -15,7 +15,7 @@ enum {
     CALLBACKS_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__callback),
     COLUMNS_BYTES = ((int)sizeof(teff__callback_columns) + 4095) / 4096 * 4096,
     DETAILS_BYTES = TEFF__CALLBACKS_MAX * (int)sizeof(teff__callback_detail),
-    ENDS_BYTES = TEFF__STRIPES * (int)sizeof(teff__stripe_ends)
+    ENDS_BYTES = (TEFF__STRIPES * (int)sizeof(teff__stripe_ends) + 4095) / 4096 * 4096
 };
 
 int teff__registry_init(teff__registry *registry, teff__memory *memory, uint32_t workers)
@@ -23,11 +23,8 @@ int teff__registry_init(teff__registry *registry, teff__memory *memory, uint32_t
     teff_assert(workers >= 1 && workers <= TEFF__STRIPES_WORKERS);
     registry->memory = memory;
     registry->stripes = teff__memory_alloc_line(memory, TEFF__STRIPES * sizeof(*registry->stripes));
-    registry->ends = teff__memory_reserve(memory, ENDS_BYTES);
-    if (registry->stripes == NULL || registry->ends == NULL) {
-        teff__registry_finish(registry);
+    if (registry->stripes == NULL)
         return TEFF_ENOMEM;
-    }
     for (uint32_t i = 0; i < TEFF__STRIPES; i++) {
         teff__stripe *stripe = &registry->stripes[i];
         stripe->registry = registry;
@@ -39,6 +36,11 @@ int teff__registry_init(teff__registry *registry, teff__memory *memory, uint32_t
         /* Worker k owns a run of neighbouring stripes, all of the first half together. */
         stripe->worker =
             i < TEFF__STRIPES_WORKERS ? i * workers / TEFF__STRIPES_WORKERS : TEFF__NO_WORKER;
+    }
+    registry->ends = teff__memory_reserve(memory, ENDS_BYTES);
+    if (registry->ends == NULL) {
+        teff__registry_finish(registry);
+        return TEFF_ENOMEM;
     }
     return 0;
 }
@@ -200,23 +202,27 @@ uint32_t teff__stripe_take_done(teff__stripe *stripe)
 }
 
 /* Two cache lines of deadlines. */
-enum { BLOCK = 16 };
+enum { BLOCK = 32 };
 
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* The earliest of a block: four chains of comparisons, which a core does side by side. */
+/*
+ * The earliest of a block: four chains of comparisons, which a core does side by side. By name: in an
+ * array the compiler keeps them in memory.
+ */
 static int64_t earliest(const teff__atomic_i64 *block)
 {
-    int64_t of[4];
-    for (int k = 0; k < 4; k++)
-        of[k] = teff__atomic_i64_load_relaxed(&block[k]);
-    for (int i = 4; i < BLOCK; i += 4)
-        for (int k = 0; k < 4; k++)
-            of[k] = earlier(of[k], teff__atomic_i64_load_relaxed(&block[i + k]));
-    return earlier(earlier(of[0], of[1]), earlier(of[2], of[3]));
+    int64_t a = INT64_MAX, b = INT64_MAX, c = INT64_MAX, d = INT64_MAX;
+    for (int i = 0; i < BLOCK; i += 4) {
+        a = earlier(a, teff__atomic_i64_load_relaxed(&block[i]));
+        b = earlier(b, teff__atomic_i64_load_relaxed(&block[i + 1]));
+        c = earlier(c, teff__atomic_i64_load_relaxed(&block[i + 2]));
+        d = earlier(d, teff__atomic_i64_load_relaxed(&block[i + 3]));
+    }
+    return earlier(earlier(a, b), earlier(c, d));
 }
 
 uint64_t teff__stripe_next_due(const teff__stripe *stripe, int64_t now_ns, uint32_t *slot,

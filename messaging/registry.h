@@ -46,18 +46,20 @@
 
 #include <stddef.h>
 
+/* How many stripes there are, as a power of two. The benchmark's sweep compiles others. */
+#ifndef TEFF__STRIPE_BITS
+#define TEFF__STRIPE_BITS 7
+#endif
+
 enum {
-    /* a power of two; workers share the first half, clients have one each of the second */
-    TEFF__STRIPES = 128,
+    /* workers share the first half, clients have one each of the second */
+    TEFF__STRIPES = 1 << TEFF__STRIPE_BITS,
     TEFF__STRIPES_WORKERS = TEFF__STRIPES / 2,
-    TEFF__STRIPE_BITS = 7,
     TEFF__CALLBACK_BITS = 24 - TEFF__STRIPE_BITS, /* of the slot within its stripe */
     TEFF__CALLBACKS_MAX = 1 << TEFF__CALLBACK_BITS,
     TEFF__GENERATION_SHIFT = 24
 };
 #define TEFF__GENERATION_MAX ((UINT64_C(1) << 40) - 1)
-
-_Static_assert(1 << TEFF__STRIPE_BITS == TEFF__STRIPES, "the id's bits name every stripe");
 
 typedef enum teff__callback_state {
     TEFF__CALLBACK_FREE,
@@ -168,7 +170,7 @@ struct teff__registry {
     teff__stripe_ends *ends; /* by stripe */
     teff__memory *memory;
     /* bit k: stripe k has made a slot, so that counting leaves out the others. Owners; anybody */
-    teff__atomic_u64 used[TEFF__STRIPES / 64];
+    teff__atomic_u64 used[(TEFF__STRIPES + 63) / 64];
     teff__atomic_u64 late;      /* answers to calls that had ended. Anybody */
     teff__atomic_u64 unknown;   /* answers to calls that never were. Anybody */
     teff__atomic_u64 unclaimed; /* futures that their callers left. Anybody */

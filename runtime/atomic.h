@@ -94,14 +94,15 @@ TEFF__ATOMIC_COMMON(pointer, void *)
 
 /*
  * A counter with one writer: no locked instruction, and any thread may read it. One instruction,
- * where compilers make three of the load and the store; not where a sanitizer is to understand it.
+ * where compilers make three of the load and the store; not where a sanitizer is to understand it. A
+ * release: who sees the new count sees what came before it, such as another counter.
  */
 static inline void teff__atomic_u64_increment_owner(teff__atomic_u64 *word)
 {
 #if defined(__x86_64__) && !defined(TEFF_DEBUG)
     __asm__("addq $1, %0" : "+m"(word->value) : : "cc");
 #else
-    teff__atomic_u64_store_relaxed(word, teff__atomic_u64_load_relaxed(word) + 1);
+    teff__atomic_u64_store_release(word, teff__atomic_u64_load_relaxed(word) + 1);
 #endif
 }
 
