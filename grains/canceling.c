@@ -6,6 +6,7 @@
 #include "grains/task.h"
 #include "messaging/cancel.h"
 
+#include "teff/bytes.h"
 #include "teff/status.h"
 
 /* --- Queued -------------------------------------------------------------------------------- */
@@ -105,7 +106,7 @@ static void tell_turn(teff__catalog *catalog, teff__turn *turn)
         teff__sleeper_end(turn->sleeper, TEFF_ECANCELED);
 }
 
-bool teff__canceling_begin(teff__turn *turn, teff__message *message)
+bool teff__canceling_begin(teff__turn *turn, teff__message *message, void *result)
 {
     teff__cancel_entry *entry = teff__message_entry(message);
     if (teff__cancel_fired(entry->cancel))
@@ -113,10 +114,12 @@ bool teff__canceling_begin(teff__turn *turn, teff__message *message)
     entry->place = turn;
     turn->sleeper = NULL;
     turn->canceling = NULL;
+    turn->result = result;
     return true;
 }
 
-void teff__canceling_end(teff__turn *turn)
+/* No function runs from now on. */
+static void forget(teff__turn *turn)
 {
     teff__canceling *canceling = turn->canceling;
     if (canceling == NULL)
@@ -125,6 +128,21 @@ void teff__canceling_end(teff__turn *turn)
         canceling->turn = NULL;
     else
         canceling_free(turn->caller.home, canceling);
+}
+
+int teff__canceling_end(teff__turn *turn, int code)
+{
+    const teff__message *request = turn->request;
+    forget(turn);
+    if ((request->flags & TEFF__MESSAGE_WAITS) != 0 || !teff__cancel_refuses(request))
+        return code;
+    if (code == 0) { /* the buffers that the handler gave are nobody's */
+        teff_bytes **bytes = turn->result;
+        const uint32_t count = teff__method_result_bytes(&request->of->methods[request->method]);
+        for (uint32_t i = 0; i < count; i++)
+            (void)teff_bytes_unref(bytes[i]);
+    }
+    return TEFF_ECANCELED;
 }
 
 /* --- Both ---------------------------------------------------------------------------------- */

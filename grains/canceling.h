@@ -30,12 +30,15 @@ TEFF__INTERNAL int teff__canceling_deliver(teff__catalog *catalog, teff__activat
 /* A source has fired: deals with this worker's branch, whose message this is. */
 TEFF__INTERNAL void teff__canceling_fired(teff__catalog *catalog, teff__message *message);
 
+/* The turn is to run a request that carries a source. False: that has fired, and it must not run. */
+TEFF__INTERNAL bool teff__canceling_begin(teff__turn *turn, teff__message *message, void *result);
+
 /*
- * The turn is about to run a request that carries a source, or the turn of one ends. `begin` false:
- * it has fired, and the request must not run.
+ * It has run, and its handler returned `code`. Gives the code of the answer: TEFF_ECANCELED where the
+ * source has fired and its caller does not wait for what the turn makes of it. That caller is being
+ * told so, and must not hear of anything that the turn did for the same reason before that.
  */
-TEFF__INTERNAL bool teff__canceling_begin(teff__turn *turn, teff__message *message);
-TEFF__INTERNAL void teff__canceling_end(teff__turn *turn);
+TEFF__INTERNAL int teff__canceling_end(teff__turn *turn, int code);
 
 /* The turn of a grain whose request carries a source, or NULL. */
 static inline teff__turn *teff__canceling_turn(teff_caller *caller)

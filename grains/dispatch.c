@@ -112,8 +112,6 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
     route = teff__routes_find(&catalog->routes, hash, type->id, &to->key);
     if (route == NULL) {
         uint64_t address;
-        if (teff__cancel_refuses(message))
-            return TEFF_ECANCELED; /* makes no activation */
         int r = find_or_create(catalog, type, &to->key, hash, &address);
         if (r != 0)
             return r;
@@ -139,13 +137,15 @@ static void turn_probe_back(teff__catalog *catalog, teff__message *probe, uint64
     teff__catalog_post(catalog, teff__address_worker(probe->correlation), probe);
 }
 
-static void take_in(teff__catalog *catalog, teff__activation *activation, teff__message *message)
+TEFF__HOT_INLINE void take_in(teff__catalog *catalog, teff__activation *activation,
+                              teff__message *message, bool under)
 {
     if (TEFF__UNLIKELY(message->kind == TEFF__MESSAGE_PROBE)) {
         turn_probe_back(catalog, message, activation->record.address);
         return;
     }
-    const int r = deliver(catalog, activation, message);
+    const int r = under ? deliver(catalog, activation, message)
+                        : teff__catalog_deliver(catalog, activation, message);
     if (TEFF__UNLIKELY(r != 0))
         teff__catalog_reject(catalog, message, r,
                              r == TEFF_EOVERLOADED ? "the grain's mailbox is full" : NULL);
@@ -206,7 +206,7 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
     }
     teff__activation *activation = teff__catalog_own(catalog, address);
     if (activation != NULL) {
-        take_in(catalog, activation, message);
+        take_in(catalog, activation, message, true);
         return;
     }
     r = teff__routes_add(&catalog->routes, hash, type->id, key, address, &route);
@@ -216,16 +216,27 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
         forward(catalog, route, message);
 }
 
+/* Nobody may have vouched for the address, or the request was sent under a source. */
+static void arrived_otherwise(teff__catalog *catalog, teff__activation *activation,
+                              teff__message *message)
+{
+    if (activation != NULL &&
+        ((message->flags & TEFF__MESSAGE_HINT) == 0 ||
+         (teff__key_equal(&activation->record.key, &teff__message_to(message)->key) &&
+          teff__type_is(activation->type, teff__message_to(message)->type))))
+        take_in(catalog, activation, message, true);
+    else
+        arrived_astray(catalog, message);
+}
+
 void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message)
 {
     teff__activation *activation = teff__catalog_own(catalog, message->address);
     if (TEFF__LIKELY(activation != NULL) &&
-        (TEFF__LIKELY((message->flags & TEFF__MESSAGE_HINT) == 0) ||
-         (teff__key_equal(&activation->record.key, &teff__message_to(message)->key) &&
-          teff__type_is(activation->type, teff__message_to(message)->type))))
-        take_in(catalog, activation, message);
+        TEFF__LIKELY((message->flags & (TEFF__MESSAGE_HINT | TEFF__MESSAGE_UNDER)) == 0))
+        take_in(catalog, activation, message, false);
     else
-        arrived_astray(catalog, message);
+        arrived_otherwise(catalog, activation, message);
 }
 
 /*

@@ -65,20 +65,22 @@ static int take_terms(const teff__request *request, terms *ret)
 }
 
 /* The message, complete but for correlation and address. */
-static int make_message(const teff__request *request, teff_cancel *cancel, teff__message **ret)
+static int make_message(const teff__request *request, const terms *asked, teff__message **ret)
 {
     const teff_method *method = &request->of->methods[request->number];
     teff__postbox *postbox = teff__caller_postbox(request->caller);
     teff__message *message = NULL;
-    if (cancel == NULL) {
+    if (asked->cancel == NULL) {
         message = teff__postbox_take(postbox, request->of, request->number);
         if (message == NULL)
             return teff__postbox_refusal(method);
     } else {
-        const int r =
-            teff__postbox_take_under(postbox, request->of, request->number, cancel, &message);
+        const int r = teff__postbox_take_under(postbox, request->of, request->number, asked->cancel,
+                                               &message);
         if (r != 0)
             return r;
+        if ((asked->flags & TEFF__CALLBACK_CANCEL) == 0)
+            message->flags |= TEFF__MESSAGE_WAITS;
     }
     message->correlation = 0;
     message->deadline_ns = INT64_MAX;
@@ -268,7 +270,7 @@ int teff__request_send(teff__request *request)
     if (r == 0 && gate_closed(caller))
         r = TEFF_EUNAVAILABLE;
     if (r == 0)
-        r = make_message(request, asked.cancel, &message);
+        r = make_message(request, &asked, &message);
     if (r != 0)
         return failed(request, r, NULL);
     if (!request->one_way) {

@@ -68,15 +68,15 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
     teff__turn_begin(&turn, catalog, activation, message, message->deadline_ns);
     teff__value_clear(result, method->ret_size);
     if (TEFF__UNLIKELY((message->flags & (TEFF__MESSAGE_BUFFERS | TEFF__MESSAGE_UNDER)) != 0) &&
-        !teff__turn_hold(&turn, message)) {
+        !teff__turn_hold(&turn, message, result)) {
         teff__catalog_reject(catalog, message, TEFF_ECANCELED, NULL);
         return;
     }
     message->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
     activation->served = true;
-    const int code =
+    int code =
         table[message->method](&turn.caller, activation->data, (char *)message + argument, result);
-    teff__turn_end(&turn, code);
+    code = teff__turn_end(&turn, code);
     if (TEFF__UNLIKELY(code != 0)) {
         teff__turn_answer_failure(&turn, message, code);
         teff__message_answer(message, code, activation->record.address);
@@ -116,10 +116,10 @@ void teff__caller_drop_futures(teff__catalog *catalog, teff_caller *caller)
         teff__caller_drop_future(catalog, caller, id);
 }
 
-bool teff__turn_hold(teff__turn *turn, teff__message *message)
+bool teff__turn_hold(teff__turn *turn, teff__message *message, void *result)
 {
     teff__turn_block *block = &turn->held;
-    if ((message->held & TEFF__HELD_SOURCE) != 0 && !teff__canceling_begin(turn, message))
+    if ((message->held & TEFF__HELD_SOURCE) != 0 && !teff__canceling_begin(turn, message, result))
         return false;
     *block = (teff__turn_block){ .next = turn->blocks, .message = message };
     teff__ring_init(&block->ring);
@@ -138,12 +138,12 @@ static void block_free(teff__memory *memory, teff__turn_block *block)
         teff__message_release(block->message);
 }
 
-void teff__turn_end_slow(teff__turn *turn, int code)
+int teff__turn_end_slow(teff__turn *turn, int code)
 {
     if (turn->caller.futures != 0)
         teff__caller_drop_futures(catalog_of(&turn->caller), &turn->caller);
-    if (teff__canceling_turn(&turn->caller) != NULL)
-        teff__canceling_end(turn);
+    if (turn->request != NULL && (turn->request->held & TEFF__HELD_SOURCE) != 0)
+        code = teff__canceling_end(turn, code);
     while (turn->blocks != NULL) {
         teff__turn_block *block = turn->blocks;
         turn->blocks = block->next;
@@ -152,6 +152,7 @@ void teff__turn_end_slow(teff__turn *turn, int code)
             block->message->held = (uint8_t)teff__method_result_bytes(
                 &block->message->of->methods[block->message->method]);
     }
+    return code;
 }
 
 void teff__turns_drop(teff__catalog *catalog)

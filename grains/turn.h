@@ -39,6 +39,7 @@ typedef struct teff__turn {
     /* of a request with a source, else not initialised: */
     struct teff__canceling *canceling; /* functions to run when it fires, or NULL */
     struct teff__sleeper *sleeper;     /* the sleep that it ends, or NULL */
+    void *result;                      /* the handler's */
     int failed;                        /* the code that `text` and `origin` belong to; 0: none */
     const teff_method *origin;         /* whose failure it was; with `failed` only */
     char text[TEFF__TEXT_MAX];         /* not initialised */
@@ -71,17 +72,19 @@ static inline void teff__turn_begin_observer(teff__turn *turn, teff__client *cli
  * argument's when it ends and notes the result's, and leaves the source. False: that has fired, and
  * the request must not run.
  */
-TEFF__INTERNAL bool teff__turn_hold(teff__turn *turn, teff__message *message);
+TEFF__INTERNAL bool teff__turn_hold(teff__turn *turn, teff__message *message, void *result);
 
 /*
  * Frees what the turn allocated and held, and cancels its unclaimed futures. `code`: of its handler.
+ * Gives the code of the answer: another one where the request's source has fired.
  */
-TEFF__INTERNAL void teff__turn_end_slow(teff__turn *turn, int code);
+TEFF__INTERNAL int teff__turn_end_slow(teff__turn *turn, int code);
 
-static inline void teff__turn_end(teff__turn *turn, int code)
+static inline int teff__turn_end(teff__turn *turn, int code)
 {
-    if (TEFF__UNLIKELY(turn->blocks != NULL || turn->caller.futures != 0))
-        teff__turn_end_slow(turn, code);
+    return TEFF__UNLIKELY(turn->blocks != NULL || turn->caller.futures != 0)
+               ? teff__turn_end_slow(turn, code)
+               : code;
 }
 
 /* The text that goes with a failure of that code, or NULL. */

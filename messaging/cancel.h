@@ -74,7 +74,7 @@ TEFF__INTERNAL uint64_t teff__cancel_next(const teff__registry *registry, uint64
 /*
  * A request that carries an entry is taken into a mailbox of that owner, a worker or a client's
  * stripe; `place` is what the entry is to say. False: there is no memory for the branch. Look at the
- * mark afterwards, either way.
+ * mark afterwards, either way: at once, or before the turn.
  */
 TEFF__INTERNAL bool teff__cancel_enter(teff__message *message, uint32_t owner, void *place);
 

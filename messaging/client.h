@@ -211,7 +211,7 @@ TEFF__INTERNAL bool teff__client_post(teff__exchange *exchange, uint32_t stripe,
 /* Nobody reads the mail from now on: what lies there is refused, by us or by its senders. */
 TEFF__INTERNAL void teff__client_stop_reading(teff__client *client);
 
-/* A request to an observer that came as mail: it waits to be served, unless its source has fired. */
+/* A request to an observer that came as mail: it waits to be served. */
 TEFF__INTERNAL void teff__client_take_request(teff__client *client, teff__message *message);
 
 /* Answers the requests that wait to be served and were sent under that source, which has fired. */

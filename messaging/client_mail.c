@@ -59,15 +59,11 @@ void teff__client_post_chain(teff__exchange *exchange, uint32_t index, teff__lin
 
 void teff__client_take_request(teff__client *client, teff__message *message)
 {
-    teff__exchange *exchange = client->exchange;
-    if ((message->held & TEFF__HELD_SOURCE) != 0) {
-        const uint32_t owner = (uint32_t)(client->stripe - exchange->registry.stripes);
-        (void)teff__cancel_enter(message, owner, NULL); /* mine … */
-        if (teff__cancel_refuses(message)) {            /* … then yours */
-            teff__exchange_reject(exchange, message, TEFF_ECANCELED, NULL);
-            return;
-        }
-    }
+    const teff__stripe *stripe = client->stripe;
+    /* Where its source has fired already it is refused when its turn comes, which is soon. */
+    if ((message->held & TEFF__HELD_SOURCE) != 0)
+        (void)teff__cancel_enter(message, (uint32_t)(stripe - client->exchange->registry.stripes),
+                                 NULL);
     teff__queue_push(&client->requests, &message->link);
 }
 

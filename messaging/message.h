@@ -47,6 +47,7 @@ enum {
     TEFF__MESSAGE_HINT = 4,
     TEFF__MESSAGE_BUFFERS = 8, /* the method has buffers in its argument or result */
     TEFF__MESSAGE_UNDER = 16,  /* it was sent under a source of cancellation */
+    TEFF__MESSAGE_WAITS = 32, /* … and its caller waits for the answer, also when that has fired */
     /* of `held`, beside the number of buffers: the body begins with a teff__cancel_entry */
     TEFF__HELD_SOURCE = 128,
 

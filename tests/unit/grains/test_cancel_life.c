@@ -2,7 +2,7 @@
 /* What a source leaves behind: nothing; how its calls are counted; and observers under one. */
 #include "observing.h"
 
-#include "canceling.h"
+#include "under_source.h"
 
 TestSuite(cancel_life, .init = begin_canceling, .fini = end_canceling);
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests whose source fires before their turn has begun: they are answered, and never run. */
-#include "canceling.h"
+#include "grains/activate.h"
+#include "grains/canceling.h"
+#include "grains/dispatch.h"
+
+#include "under_source.h"
 
 TestSuite(cancel_queued, .init = begin_canceling, .fini = end_canceling);
 
@@ -229,6 +233,7 @@ Test(cancel_queued, case_126_a_request_on_its_way_activates_no_grain)
     const teff_future then = probe_get_start(waiting(client), &probe, NULL);
     cr_assert_eq(probe_note_send(under(client), &probe, NULL), 0);
     teff_cancel_fire(cancel); /* all three lie in a worker's inbox */
+    teff__memory_fail_at(teff__silo_memory(silo), 1);
     cr_assert_eq(probe_get_claim(client, now, NULL), TEFF_ECANCELED);
     expect_canceled(client, true);
     cr_assert_eq(probe_get_claim(client, then, NULL), TEFF_ECANCELED);
@@ -236,6 +241,9 @@ Test(cancel_queued, case_126_a_request_on_its_way_activates_no_grain)
     cr_assert_eq(teff_silo_run(silo), 0);
     cr_assert_eq(seen.activated + seen.turns, 0);
     cr_assert_eq(teff__silo_grain_count(silo), 2); /* HERE and THERE */
+    /* not even memory was asked for */
+    cr_assert_eq(teff__atomic_u64_load_relaxed(&teff__silo_memory(silo)->fail_at), 1);
+    teff__memory_fail_at(teff__silo_memory(silo), 0);
 }
 
 /* The grain is made for the call, on this worker, and has not run when the source fires. */
@@ -275,6 +283,41 @@ Test(cancel_queued, another_call_behind_it_activates_the_grain)
     cr_assert_eq(in_task(0, fire_before_another, (void *)NEW), 0);
     cr_assert_eq(seen.activated, 1);
     cr_assert_eq(seen.turns, 1);
+}
+
+Test(cancel_queued, one_that_arrives_later_is_answered_at_once)
+{
+    probe_ref probe = probe_at(THERE);
+    const int64_t before_ns = teff_now_ns(client);
+    keep_busy(THERE);
+    const teff_future future = probe_get_start(waiting(client), &probe, NULL);
+    teff_cancel_fire(cancel); /* the worker has no branch of it, and is not told */
+    cr_assert_eq(probe_get_claim(client, future, NULL), TEFF_ECANCELED);
+    expect_canceled(client, false);
+    cr_assert_eq(teff_now_ns(client), before_ns);
+}
+
+/* The source fires after the request has made an activation, and before it is taken in. */
+Test(cancel_queued, an_activation_that_it_has_just_made_goes_again)
+{
+    teff__catalog *catalog = teff__silo_grains(silo)->catalogs[0];
+    const probe_ref probe = probe_at(NEW);
+    const teff__type *type = teff__dispatch_type(catalog->grains, &probe.ref);
+    const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, &probe.ref.key);
+    uint64_t address = 0;
+    teff__message *message = NULL;
+    cr_assert_eq(teff__postbox_take_under(&catalog->postbox, &probe_interface, 0, cancel, &message),
+                 0);
+    message->correlation = 0;
+    cr_assert_eq(teff__activation_create(catalog, type, &probe.ref.key, hash, &address), 0);
+    cr_assert_eq(teff__silo_grain_count(silo), 3);
+    teff_cancel_fire(cancel);
+    cr_assert_eq(teff__canceling_deliver(catalog, teff__catalog_own(catalog, address), message),
+                 TEFF_ECANCELED);
+    teff__postbox_drop(&catalog->postbox, message);
+    cr_assert_eq(teff_silo_run(silo), 0);
+    cr_assert_eq(teff__silo_grain_count(silo), 2);
+    cr_assert_eq(seen.activated, 0);
 }
 
 static int rest_in_hook(teff_turn *turn, struct probe *self)

@@ -3,8 +3,8 @@
  * What the tests of cancellation as the callee sees it share: a simulated silo of two workers, a
  * source, and probes that live on the one or the other.
  */
-#ifndef TEFF_TESTS_UNIT_GRAINS_CANCELING_H
-#define TEFF_TESTS_UNIT_GRAINS_CANCELING_H
+#ifndef TEFF_TESTS_UNIT_GRAINS_UNDER_SOURCE_H
+#define TEFF_TESTS_UNIT_GRAINS_UNDER_SOURCE_H
 
 #include "messaging/cancel.h"
 
