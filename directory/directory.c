@@ -62,6 +62,17 @@ uint64_t teff__directory_find(teff__directory *directory, uint64_t hash, uint32_
     return address;
 }
 
+bool teff__directory_find_hash(teff__directory *directory, uint64_t hash, teff__grain_record *ret)
+{
+    teff__directory_shard *shard = shard_of(directory, hash);
+    teff__mutex_lock(&shard->lock);
+    const teff__grain_record *record = teff__table_find_hash(&shard->table, hash);
+    if (record != NULL)
+        *ret = *record;
+    teff__mutex_unlock(&shard->lock);
+    return record != NULL;
+}
+
 void teff__directory_replace(teff__directory *directory, teff__grain_record *record,
                              uint64_t address)
 {

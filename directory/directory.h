@@ -42,6 +42,10 @@ TEFF__INTERNAL int teff__directory_register(teff__directory *directory, teff__gr
 TEFF__INTERNAL uint64_t teff__directory_find(teff__directory *directory, uint64_t hash,
                                              uint32_t type, const teff_key *key);
 
+/* A copy of the record of the grain of that hash; false: none is registered. */
+TEFF__INTERNAL bool teff__directory_find_hash(teff__directory *directory, uint64_t hash,
+                                              teff__grain_record *ret);
+
 /* Gives exactly this registered record another address. */
 TEFF__INTERNAL void teff__directory_replace(teff__directory *directory, teff__grain_record *record,
                                             uint64_t address);

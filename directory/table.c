@@ -51,6 +51,17 @@ teff__grain_record *teff__table_find(const teff__table *table, uint64_t hash, ui
     }
 }
 
+teff__grain_record *teff__table_find_hash(const teff__table *table, uint64_t hash)
+{
+    if (table->count == 0)
+        return NULL;
+    const uint32_t mask = table->size - 1;
+    uint32_t place = (uint32_t)hash & mask;
+    while (table->entries[place].record != NULL && table->entries[place].hash != hash)
+        place = (place + 1) & mask;
+    return table->entries[place].record;
+}
+
 void teff__table_add(teff__table *table, teff__grain_record *record)
 {
     insert(table->entries, table->size, (teff__table_entry){ record->hash, record });

@@ -52,6 +52,9 @@ TEFF__INTERNAL void teff__table_finish(teff__table *table, teff__memory *memory)
 TEFF__INTERNAL teff__grain_record *teff__table_find(const teff__table *table, uint64_t hash,
                                                     uint32_t type, const teff_key *key);
 
+/* The record of the first grain of that hash, or NULL. */
+TEFF__INTERNAL teff__grain_record *teff__table_find_hash(const teff__table *table, uint64_t hash);
+
 /* Adds a record whose grain is not there, after a successful reserve. */
 TEFF__INTERNAL void teff__table_add(teff__table *table, teff__grain_record *record);
 

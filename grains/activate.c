@@ -8,6 +8,7 @@
 #include "grains/complete.h"
 #include "grains/turn.h"
 #include "messaging/cancel.h"
+#include "messaging/deadline.h"
 
 #include "teff/status.h"
 
@@ -221,7 +222,8 @@ static void activation_run(teff__worker *worker, teff__item *item)
     if (TEFF__LIKELY(message != NULL)) {
         activation->mail_count--;
         activation->flags = TEFF__ACTIVATION_BUSY;
-        if (TEFF__LIKELY(message->deadline_ns > worker->now_ns))
+        if (TEFF__LIKELY(message->deadline_ns > catalog->doubt_ns) ||
+            !teff__message_expired(&catalog->exchange->registry, message, worker->now_ns))
             teff__turn_run(catalog, activation, message);
         else /* its caller has given up or is about to */
             teff__catalog_reject(catalog, message, TEFF_ETIMEDOUT, NULL);

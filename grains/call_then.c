@@ -63,6 +63,7 @@ int teff_call_then(teff_caller *caller, teff_ref *to, const teff_interface *of, 
         teff__completion_take(teff__caller_postbox(caller), thunk, done, user, method);
     if (completion == NULL)
         return teff__caller_fail(caller, TEFF_ENOMEM, false, method, NULL);
+    completion->message.deadline_ns = caller->deadline_ns; /* see messaging/deadline.h */
     r = adopt(caller, completion);
     if (r != 0) {
         disown(caller, completion);

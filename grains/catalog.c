@@ -9,6 +9,7 @@
 #include "grains/dispatch.h"
 #include "grains/stop.h"
 #include "grains/task.h"
+#include "grains/timeout.h"
 #include "grains/turn.h"
 #include "messaging/cancel.h"
 #include "messaging/count.h"
@@ -207,7 +208,13 @@ static void deliver(teff__worker *worker, teff__link *mail)
     case TEFF__MESSAGE_COMPLETION: /* these wait in mailboxes, and are not posted */
         break;
     case TEFF__MESSAGE_CONTROL:
-        teff__stop_begin_phase(catalog, (teff__stop_phase)(message - catalog->control));
+        if (message == &catalog->control[TEFF__STOP_NONE])
+            teff__timeout_told(catalog);
+        else
+            teff__stop_begin_phase(catalog, (teff__stop_phase)(message - catalog->control));
+        break;
+    case TEFF__MESSAGE_INSPECT:
+        teff__inspect_answer(catalog);
         break;
     }
 }
@@ -217,6 +224,7 @@ static void sweep_stripe(teff__catalog *catalog, teff__stripe *stripe)
 {
     uint32_t slot = 0;
     int64_t low_ns = INT64_MAX;
+    stripe->walks++;
     for (uint64_t id;
          (id = teff__stripe_next_due(stripe, catalog->worker.now_ns, &slot, &low_ns)) != 0;)
         teff__catalog_end(catalog, id, NULL, TEFF_ETIMEDOUT);
@@ -227,6 +235,7 @@ static void sweep(teff__worker *worker)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     bool walked = false;
+    teff__timeout_pass(catalog);
     if (worker->now_ns < catalog->sweep_after_ns)
         return;
     for (uint32_t i = 0; i < catalog->stripes_used; i++) {
@@ -286,6 +295,7 @@ static void end(teff__worker *worker)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     const teff__grains *grains = catalog->grains;
+    teff__inspect_end(catalog);
     teff__complete_all(catalog);
     if (catalog->begun && grains->worker_stop != NULL)
         grains->worker_stop(grains->user, catalog->context);
@@ -322,6 +332,9 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
     }
     catalog->stripes_used = 1;
     catalog->mailbox_max = grains->mailbox_max;
+    catalog->defaults.clock = &exchange->clock;
+    catalog->defaults.response_timeout_ns =
+        teff__atomic_i64_load_relaxed(&exchange->response_timeout_ns);
     catalog->tag = teff__address_tag(index, TEFF__ADDRESS_ACTIVATION);
     teff__slotmap_init(&catalog->activations, memory);
     teff__routes_init(&catalog->routes, memory, index, TEFF__ROUTES_MAX);
@@ -332,6 +345,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
     teff__postbox_init(&catalog->postbox, memory, MESSAGES_MAX);
     for (uint32_t i = 0; i <= TEFF__STOP_SETTLE; i++)
         catalog->control[i].kind = TEFF__MESSAGE_CONTROL;
+    catalog->inspected.message.kind = TEFF__MESSAGE_INSPECT;
     return 0;
 }
 
@@ -345,7 +359,7 @@ static void drop_queue(teff__catalog *catalog, teff__link *link)
             teff__cancel_told(message);
         else if (message->kind == TEFF__MESSAGE_RESPONSE)
             settle_late(catalog, message);
-        else if (message->kind != TEFF__MESSAGE_CONTROL)
+        else if (message->kind < TEFF__MESSAGE_CONTROL)
             teff__postbox_drop(&catalog->postbox, message);
     }
 }

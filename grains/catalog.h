@@ -14,11 +14,10 @@
 #include "directory/directory.h"
 #include "directory/route.h"
 #include "grains/activation.h"
+#include "grains/inspect.h"
 #include "grains/key.h"
 #include "messaging/caller.h"
 #include "messaging/exchange.h"
-
-typedef struct teff__catalog teff__catalog;
 
 /* What stop asks of a worker, one after the other; see grains/stop.h. */
 typedef enum teff__stop_phase {
@@ -29,12 +28,11 @@ typedef enum teff__stop_phase {
 } teff__stop_phase;
 
 /* What the catalogs of a silo share. */
-typedef struct teff__grains {
+struct teff__grains {
     teff__exchange *exchange;
     teff__types types;
     teff__directory directory;
     teff__hash_seed seed;
-    teff__call_defaults defaults;
     teff__catalog **catalogs;
     uint32_t mailbox_max;
     int64_t stop_timeout_ns;
@@ -50,7 +48,8 @@ typedef struct teff__grains {
     void (*worker_begun)(teff_silo *silo, int result);
     void (*phase_done)(teff_silo *silo);
     void (*worker_ended)(teff_silo *silo, bool begun);
-} teff__grains;
+    teff__inspection inspection;
+};
 
 struct teff__catalog {
     teff__worker worker; /* first */
@@ -59,12 +58,16 @@ struct teff__catalog {
     teff__stripe *stripe; /* the one that opens; of those owned: */
     teff__stripe *stripes;
     uint32_t stripes_count, stripes_used;
-    uint64_t tag; /* of the addresses of its activations */
+    teff__call_defaults defaults; /* its copy: see messaging/deadline.h */
+    int64_t doubt_ns;             /* `moved_ns`, and now at least: renewed once a pass */
+    int64_t moved_ns;             /* requests of deadlines up to here are looked at more closely */
+    uint64_t tag;                 /* of the addresses of its activations */
     teff__slotmap activations;
     teff__routes routes;
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__outgoing *outgoing;
     uint32_t suspended;   /* turns and tasks that wait */
+    uint32_t walks;       /* numbers them; see grains/waiting.h */
     uint32_t mailbox_max; /* the silo's */
     bool begun;           /* worker_start, if any, succeeded */
     bool gate_closed;     /* stop: no new calls */
@@ -79,7 +82,10 @@ struct teff__catalog {
     teff__outgoing answers;   /* for one client on a loop, to be posted with the pass … */
     teff__stripe *answers_to; /* … as mail of this stripe */
     teff__postbox postbox;
-    teff__message control[TEFF__STOP_SETTLE + 1]; /* one for each phase of stop */
+    /* one for each phase of stop; the first: the silo's response timeout has changed */
+    teff__message control[TEFF__STOP_SETTLE + 1];
+    teff__atomic_u32 timeout_posted; /* 1: control[0] is under way. Who posts it; the worker */
+    teff__inspected inspected;
 };
 
 _Static_assert(offsetof(teff__catalog, worker) == 0, "a worker is its catalog");
@@ -133,6 +139,7 @@ typedef struct teff__await {
         int code;
         int remaining; /* for futures: so many more are to be settled */
     };
+    uint32_t seen; /* for futures: by which walk; see grains/waiting.h */
     teff_caller *caller;
 } teff__await;
 

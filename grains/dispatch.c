@@ -102,8 +102,10 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
         send_by_route(catalog, route, message);
         return 0;
     }
-    if (TEFF__UNLIKELY(teff__observer_is(to)))
+    if (TEFF__UNLIKELY(teff__observer_is(to))) {
+        teff__catalog_set_target(catalog, message, teff__observer_target(to));
         return teff__observer_send(catalog->exchange, to, message);
+    }
     const teff__type *type = teff__dispatch_type(catalog->grains, to);
     if (type == NULL)
         return TEFF_EINVAL;

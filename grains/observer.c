@@ -2,6 +2,7 @@
 #include "grains/observer.h"
 
 #include "grains/turn.h"
+#include "messaging/deadline.h"
 
 #include "teff/status.h"
 
@@ -130,6 +131,12 @@ void teff__observers_end(teff__client *client)
         teff__memory_free(client->exchange->memory, ended, sizeof(*ended));
 }
 
+uint64_t teff__observer_target(const teff_ref *to)
+{
+    name named;
+    return name_of(&to->key, &named) ? named.stripe : 0;
+}
+
 int teff__observer_send(teff__exchange *exchange, const teff_ref *to, teff__message *message)
 {
     name named;
@@ -142,7 +149,7 @@ int teff__observer_send(teff__exchange *exchange, const teff_ref *to, teff__mess
 }
 
 /* Why the request gets no turn, or 0. */
-static int refusal(const teff__client *client, const observer *called, const teff__message *message,
+static int refusal(teff__client *client, const observer *called, teff__message *message,
                    const char **ret_text)
 {
     *ret_text = NULL;
@@ -150,7 +157,10 @@ static int refusal(const teff__client *client, const observer *called, const tef
         *ret_text = "the observer has ended";
         return TEFF_EGONE;
     }
-    if (message->deadline_ns <= teff__clock_now_ns(&client->exchange->clock))
+    const int64_t now_ns = teff__clock_now_ns(&client->exchange->clock);
+    teff__client_look(client);
+    if ((message->deadline_ns <= now_ns || message->deadline_ns <= client->moved_ns) &&
+        teff__message_expired(&client->exchange->registry, message, now_ns))
         return TEFF_ETIMEDOUT;
     if (!teff__interface_same(called->handlers->of, message->of)) {
         *ret_text = "the observer does not implement that interface";

@@ -28,6 +28,17 @@ static inline bool teff__observer_is(const teff_ref *to)
             strcmp(to->type->text, teff__observer_type.text) == 0);
 }
 
+/*
+ * What stands for an observer where a call has the hash of its grain: its client's stripe, and so
+ * far below any hash. 0: no reference to one.
+ */
+TEFF__INTERNAL uint64_t teff__observer_target(const teff_ref *to);
+
+static inline bool teff__target_is_observer(uint64_t target)
+{
+    return target - 1 < TEFF__STRIPES - 1;
+}
+
 /* Sends a request to an observer; takes the message unless it fails. TEFF_EGONE, TEFF_EINVAL. */
 TEFF__INTERNAL int teff__observer_send(teff__exchange *exchange, const teff_ref *to,
                                        teff__message *message);

@@ -30,6 +30,15 @@ static int64_t now_ns_of(const teff_caller *caller)
                                         : ((teff__catalog *)caller->home)->worker.now_ns;
 }
 
+/* Its worker's, or its client's, which first looks whether they have changed. */
+static const teff__call_defaults *defaults_of(const teff_caller *caller)
+{
+    if (!teff__caller_outside(caller))
+        return &((teff__catalog *)caller->home)->defaults;
+    teff__client_look(caller->home);
+    return &((teff__client *)caller->home)->defaults;
+}
+
 /* The one that its calls are opened in. */
 static teff__stripe *stripe_of(const teff_caller *caller)
 {
@@ -47,9 +56,8 @@ static int take_terms(const teff__request *request, terms *ret)
     const bool waits = (caller->next & TEFF__NEXT_WAITS) != 0;
     ret->cancel = caller->next & TEFF__NEXT_CANCEL ? caller->next_cancel : NULL;
     ret->callback = (teff__callback_terms){ .opened_ns = now_ns };
-    const int r =
-        teff__caller_deadline(caller, method, now_ns, &teff__silo_grains(exchange->silo)->defaults,
-                              &ret->callback.deadline_ns, &ret->flags);
+    const int r = teff__caller_deadline(caller, method, now_ns, defaults_of(caller),
+                                        &ret->callback.deadline_ns, &ret->flags);
     if (r != 0)
         return r;
     if (ret->cancel != NULL) {
@@ -203,8 +211,14 @@ static int send_from_client(teff__client *client, teff__request *request, teff__
     const teff__grains *grains = teff__silo_grains(exchange->silo);
     const teff_ref *to = request->to;
     const teff__type *type = client_type(client, grains, to);
-    if (type == NULL)
-        return teff__observer_is(to) ? teff__observer_send(exchange, to, message) : TEFF_EINVAL;
+    if (type == NULL && !teff__observer_is(to))
+        return TEFF_EINVAL;
+    if (type == NULL) {
+        if (!request->one_way)
+            teff__stripe_set_target(client->stripe, message->correlation,
+                                    teff__observer_target(to));
+        return teff__observer_send(exchange, to, message);
+    }
     const uint64_t hash = teff__key_hash(&grains->seed, type->id, &to->key);
     teff__client_hint *hint = teff__client_hint_of(client, hash);
     const bool known =

@@ -60,10 +60,8 @@ TEFF__HOT_INLINE int teff__request_plain(teff_caller *caller, teff_ref *to,
 {
     teff__catalog *catalog = caller->home;
     const teff_method *method = &of->methods[number];
-    uint32_t flags;
     const int64_t now_ns = catalog->worker.now_ns;
-    const int64_t deadline_ns =
-        teff__caller_deadline_plain(caller, now_ns, &catalog->grains->defaults, &flags);
+    const int64_t deadline_ns = teff__caller_deadline_plain(caller, now_ns, &catalog->defaults);
     if (TEFF__UNLIKELY(catalog->gate_closed))
         return teff__caller_fail(caller, TEFF_EUNAVAILABLE, false, method, NULL);
     if (bytes && TEFF__UNLIKELY(!teff__request_bytes_fit(method)))
@@ -81,8 +79,7 @@ TEFF__HOT_INLINE int teff__request_plain(teff_caller *caller, teff_ref *to,
         teff__postbox_drop(&catalog->postbox, message);
         return teff__caller_fail(caller, r, false, method, NULL);
     }
-    if (future)
-        flags |= TEFF__CALLBACK_FUTURE;
+    const uint32_t flags = TEFF__CALLBACK_DEFAULT | (future ? TEFF__CALLBACK_FUTURE : 0);
     const teff__callback_terms terms = { now_ns, deadline_ns };
     *ret_id = teff__stripe_open(catalog->stripe, callback, waiter, &terms, flags);
     message->correlation = *ret_id;

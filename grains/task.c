@@ -208,15 +208,6 @@ int teff_task_claim(teff_caller *caller, teff_future future, int *ret_result)
     return 0;
 }
 
-struct teff__sleeper {
-    teff__waiter waiter;
-    teff__timer timer;
-    teff__ring ring; /* of the catalog, while it sleeps */
-    teff__catalog *catalog;
-    uint8_t kind;
-    int code;
-};
-
 static void end_sleep(teff__sleeper *one, int code)
 {
     one->code = code;
@@ -243,7 +234,7 @@ void teff__sleepers_wake(teff__catalog *catalog, teff__caller_kind kind)
     for (teff__ring *next, *at = catalog->sleepers.next; at != &catalog->sleepers; at = next) {
         teff__sleeper *one = teff__container_of(at, teff__sleeper, ring);
         next = at->next;
-        if (one->kind == kind)
+        if (one->caller->kind == kind)
             teff__sleeper_end(one, TEFF_EUNAVAILABLE);
     }
 }
@@ -276,16 +267,16 @@ int teff_sleep(teff_caller *caller, int64_t duration_ns)
     r = teff__worker_reserve(&catalog->worker);
     if (r != 0)
         return r;
-    teff__sleeper one = { .catalog = catalog, .kind = caller->kind };
+    teff__sleeper one = { .catalog = catalog, .caller = caller };
     if (duration_ns == 0) {
         teff__worker_push(&catalog->worker, &one.waiter.item); /* behind all that can run */
     } else {
+        one.since_ns = teff__clock_now_ns(catalog->worker.clock);
         teff__ring_push_back(&catalog->sleepers, &one.ring);
         if (turn != NULL)
             turn->sleeper = &one;
         teff__timers_start(&catalog->worker.timers, &one.timer,
-                           teff__time_add(teff__clock_now_ns(catalog->worker.clock), duration_ns),
-                           slept);
+                           teff__time_add(one.since_ns, duration_ns), slept);
     }
     teff__catalog_suspend(catalog, &one.waiter);
     if (turn != NULL)

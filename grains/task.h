@@ -33,13 +33,22 @@ TEFF__INTERNAL teff__task_life *teff__task_life_ref(teff__task_caller *task);
 /* NULL is allowed. */
 TEFF__INTERNAL void teff__task_life_unref(teff__catalog *catalog, teff__task_life *life);
 
+/* One that sleeps: stands in its frame. */
+typedef struct teff__sleeper {
+    teff__waiter waiter;
+    teff__timer timer;
+    teff__ring ring; /* of the catalog */
+    teff__catalog *catalog;
+    const teff_caller *caller;
+    int64_t since_ns;
+    int code;
+} teff__sleeper;
+
 /* A task that was posted to this worker; takes the message. */
 TEFF__INTERNAL void teff__task_arrived(teff__catalog *catalog, teff__message *message);
 
 /* Frees the tasks whose stacks were dropped. */
 TEFF__INTERNAL void teff__tasks_drop(teff__catalog *catalog);
-
-typedef struct teff__sleeper teff__sleeper; /* stands in the frame that sleeps */
 
 /* Ends one sleep early, unless it has ended. */
 TEFF__INTERNAL void teff__sleeper_end(teff__sleeper *sleeper, int code);

@@ -99,11 +99,11 @@ int teff__caller_deadline(teff_caller *caller, const teff_method *method, int64_
     } else {
         deadline_ns = now_ns + defaults->response_timeout_ns;
         *ret_flags = TEFF__CALLBACK_DEFAULT;
+        if (next & TEFF__NEXT_DETACHED)
+            *ret_flags |= TEFF__CALLBACK_DETACHED;
     }
-    if (deadline_ns > caller->deadline_ns && (next & TEFF__NEXT_DETACHED) == 0) {
+    if (deadline_ns > caller->deadline_ns && (next & TEFF__NEXT_DETACHED) == 0)
         deadline_ns = caller->deadline_ns;
-        *ret_flags = 0;
-    }
     *ret_deadline_ns = deadline_ns;
     return 0;
 }

@@ -88,7 +88,7 @@ TEFF__INTERNAL int teff__caller_fail(teff_caller *caller, int code, bool may_hav
 TEFF__INTERNAL int teff__caller_fail_copy(teff_caller *caller, int code, bool may_have_run,
                                           const teff_method *method, const char *text);
 
-/* What the silo decides for the calls of its callers. */
+/* What the silo decides for the calls of its callers: a worker's copy, or a client's. */
 typedef struct teff__call_defaults {
     int64_t response_timeout_ns;
     const teff__clock *clock;
@@ -96,7 +96,8 @@ typedef struct teff__call_defaults {
 
 /*
  * The deadline of the caller's next call to `method`; uses up the options that waited for it.
- * *ret_flags says whether it is the silo's default. TEFF_EINVAL where the options were invalid.
+ * *ret_flags says whether its timeout is the silo's, and whether it outlives the caller's turn then;
+ * TEFF_EINVAL where the options were invalid.
  * `now_ns` is a cached time: a timeout below 100 ms that somebody asked for reads the clock
  * instead.
  */
@@ -121,15 +122,12 @@ static inline bool teff__caller_plain_bytes(const teff_caller *caller, const tef
                                                      TEFF_ARG_BYTES(15) | TEFF_RET_BYTES(15))) == 0;
 }
 
-/* The deadline of a plain call. *ret_flags says whether it is the silo's default. */
+/* The deadline of a plain call, whose timeout is the silo's: TEFF__CALLBACK_DEFAULT. */
 static inline int64_t teff__caller_deadline_plain(const teff_caller *caller, int64_t now_ns,
-                                                  const teff__call_defaults *defaults,
-                                                  uint32_t *ret_flags)
+                                                  const teff__call_defaults *defaults)
 {
     const int64_t deadline_ns = now_ns + defaults->response_timeout_ns;
-    const bool earlier = deadline_ns <= caller->deadline_ns;
-    *ret_flags = earlier ? TEFF__CALLBACK_DEFAULT : 0;
-    return earlier ? deadline_ns : caller->deadline_ns;
+    return deadline_ns <= caller->deadline_ns ? deadline_ns : caller->deadline_ns;
 }
 
 #endif

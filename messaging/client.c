@@ -6,6 +6,7 @@
 
 #include "messaging/cancel.h"
 #include "messaging/count.h"
+#include "messaging/deadline.h"
 #include "messaging/future.h"
 
 #include "teff/status.h"
@@ -76,6 +77,9 @@ static void client_init(teff__client *client, teff__exchange *exchange)
 {
     teff__caller_init(&client->caller, TEFF__CALLER_CLIENT, client, INT64_MAX);
     client->exchange = exchange;
+    client->defaults.clock = &exchange->clock;
+    client->defaults.response_timeout_ns =
+        teff__atomic_i64_load_relaxed(&exchange->response_timeout_ns);
     teff__atomic_u64_store_relaxed(&client->thread, teff__thread_self());
     teff__queue_init(&client->ready);
     teff__queue_init(&client->requests);
@@ -151,6 +155,18 @@ int teff__client_open(teff__client *client, const teff__callback_terms *terms, u
         return 0;
     teff__stripe_count_end(stripe, TEFF_END_STOPPED);
     return TEFF_EUNAVAILABLE;
+}
+
+void teff__client_move_deadlines(teff__client *client)
+{
+    const teff__exchange *exchange = client->exchange;
+    const int64_t timeout_ns = teff__atomic_i64_load_relaxed(&exchange->response_timeout_ns);
+    const int64_t moved_ns = teff__deadline_doubt_ns(teff__clock_now_ns(&exchange->clock),
+                                                     client->defaults.response_timeout_ns);
+    if (moved_ns > client->moved_ns)
+        client->moved_ns = moved_ns;
+    client->defaults.response_timeout_ns = timeout_ns;
+    teff__stripe_move_deadlines(client->stripe, timeout_ns, NULL);
 }
 
 void teff__client_opened(teff__client *client)
@@ -280,6 +296,7 @@ void teff__client_take(teff__client *client)
 int64_t teff__client_due_ns(teff__client *client)
 {
     teff__stripe *stripe = client->stripe;
+    teff__client_look(client);
     if (teff__client_open_count(client) == 0 || stripe->low_ns == TEFF__DEADLINE_NEVER)
         stripe->low_ns = INT64_MAX; /* a bound of calls that have ended, or never do */
     return stripe->low_ns < client->sweep_after_ns ? client->sweep_after_ns : stripe->low_ns;
@@ -292,6 +309,7 @@ void teff__client_end_due(teff__client *client, int64_t now_ns)
     int64_t low_ns = INT64_MAX;
     if (now_ns < teff__client_due_ns(client))
         return;
+    stripe->walks++;
     for (uint64_t id; (id = teff__stripe_next_due(stripe, now_ns, &slot, &low_ns)) != 0;)
         (void)teff__stripe_claim(stripe, id, NULL, TEFF_ETIMEDOUT);
     stripe->low_ns = low_ns;
@@ -376,12 +394,17 @@ bool teff__client_complete(teff__client *client)
 bool teff__client_announce_sleep(teff__client *client)
 {
     teff__stripe *stripe = client->stripe;
-    /* Pairs with claim's push, post's, and with closing the gate: set mine, look at yours. */
+    /*
+     * Pairs with claim's push, post's, closing the gate, and setting the timeout: set mine, look at
+     * yours.
+     */
     teff__atomic_u32_store_seq_cst(&stripe->sleeping, 1);
     /* A blocking client's calls come with the done list; one on a loop ends its own. */
     const bool ended = client->loop != NULL && teff__client_open_count(client) != 0 &&
                        teff__atomic_u32_load_seq_cst(&stripe->gate) == TEFF__GATE_ENDED;
-    if (!ended && teff__atomic_u32_load_seq_cst(&stripe->done) == 0 &&
+    const bool moved = teff__atomic_i64_load_seq_cst(&client->exchange->response_timeout_ns) !=
+                       client->defaults.response_timeout_ns;
+    if (!ended && !moved && teff__atomic_u32_load_seq_cst(&stripe->done) == 0 &&
         teff__atomic_pointer_load_seq_cst(&stripe->mail.head) == NULL)
         return true;
     teff__atomic_u32_store_relaxed(&stripe->sleeping, 0);

@@ -64,6 +64,8 @@ struct teff__client {
     uint32_t ran;   /* since the clock was read */
     int64_t now_ns; /* read now and then while completions and handlers run */
     int64_t sweep_after_ns;
+    teff__call_defaults defaults; /* its copy: see messaging/deadline.h */
+    int64_t moved_ns;             /* requests of deadlines up to here are looked at more closely */
     /* by worker: what completions and handlers send, posted in chains when they have run */
     teff__outgoing *outgoing;
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
@@ -117,6 +119,17 @@ TEFF__INTERNAL int teff__client_may_wait(const teff__client *client);
  */
 TEFF__INTERNAL int teff__client_open(teff__client *client, const teff__callback_terms *terms,
                                      uint32_t flags, uint64_t *ret_id, bool *ret_sendable);
+
+/* Takes over a response timeout that has changed. */
+TEFF__INTERNAL void teff__client_move_deadlines(teff__client *client);
+
+/* Looks whether it has. */
+static inline void teff__client_look(teff__client *client)
+{
+    if (TEFF__UNLIKELY(teff__atomic_i64_load_relaxed(&client->exchange->response_timeout_ns) !=
+                       client->defaults.response_timeout_ns))
+        teff__client_move_deadlines(client);
+}
 
 /* Sends a message to a worker: at once, or from a completion or handler with the others. */
 TEFF__INTERNAL void teff__client_send(teff__client *client, uint32_t worker,

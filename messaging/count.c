@@ -156,6 +156,8 @@ uint32_t teff__stripe_count_if(const teff__stripe *stripe, teff__callback_predic
                                void *user)
 {
     const uint32_t made = teff__atomic_u32_load_acquire(&stripe->made);
+    if (made == 0) /* another's stripe, perhaps, that is being given its slots */
+        return 0;
     /* The compiler must take the predicate to change the stripe, and would read these each time. */
     const teff__callback_columns *columns = stripe->columns;
     const teff__callback *callbacks = stripe->callbacks;

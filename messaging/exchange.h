@@ -34,6 +34,8 @@ typedef struct teff__exchange {
     teff__memory *memory;
     teff__clock clock;
     teff__registry registry;
+    /* of calls that name none; set with `lock` held; its copies see messaging/deadline.h */
+    teff__atomic_i64 response_timeout_ns;
     teff__spinners spinners;
     teff__worker **workers;
     uint32_t workers_count;
@@ -81,6 +83,12 @@ static inline bool teff__exchange_hosts_here(const teff__exchange *exchange)
 static inline bool teff__exchange_forked(const teff__exchange *exchange)
 {
     return teff__atomic_u32_load_relaxed(exchange->born) == 0;
+}
+
+/* Its workers, as bits. */
+static inline uint64_t teff__exchange_all(const teff__exchange *exchange)
+{
+    return UINT64_MAX >> (64 - exchange->workers_count);
 }
 
 /* Posts one message to a worker's inbox, from any thread. */

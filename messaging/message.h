@@ -37,7 +37,8 @@ typedef enum teff__message_kind {
     TEFF__MESSAGE_PROBED,     /* its answer, to the worker that sent it */
     TEFF__MESSAGE_COMPLETION, /* a call that was made with one has ended; see completion.h */
     TEFF__MESSAGE_CANCEL,     /* a source has fired; part of it, see cancel.h */
-    TEFF__MESSAGE_CONTROL     /* the silo speaks to one of its workers; never dropped */
+    TEFF__MESSAGE_CONTROL,    /* the silo speaks to one of its workers; never dropped */
+    TEFF__MESSAGE_INSPECT     /* somebody counts or dumps: the worker walks; never dropped */
 } teff__message_kind;
 
 enum {

@@ -282,6 +282,7 @@ void teff__registry_count_late(teff__registry *registry, uint64_t id)
     /* Acquire, as in claim. */
     const bool was =
         (id & (TEFF__CALLBACKS_MAX - 1)) < teff__atomic_u32_load_acquire(&stripe->made) &&
+        generation != 0 &&
         generation <= teff__atomic_u64_load_acquire(&teff__stripe_at(stripe, id)->word) >>
             TEFF__CALLBACK_SHIFT;
     (void)teff__atomic_u64_add_relaxed(was ? &registry->late : &registry->unknown, 1);

@@ -69,13 +69,14 @@ typedef enum teff__callback_state {
 } teff__callback_state;
 
 enum {
-    TEFF__CALLBACK_STATE = 3,   /* the state's bits in the word */
-    TEFF__CALLBACK_FUTURE = 4,  /* the result stays in the slot until it is claimed */
-    TEFF__CALLBACK_DEFAULT = 8, /* the deadline came from the silo's default */
-    TEFF__CALLBACK_THEN = 16,   /* the result goes to a completion */
-    TEFF__CALLBACK_CANCEL = 32, /* stands in the list of a source of cancellation */
+    TEFF__CALLBACK_STATE = 3,      /* the state's bits in the word */
+    TEFF__CALLBACK_FUTURE = 4,     /* the result stays in the slot until it is claimed */
+    TEFF__CALLBACK_DEFAULT = 8,    /* has the silo's timeout: its deadline moves with that */
+    TEFF__CALLBACK_THEN = 16,      /* the result goes to a completion */
+    TEFF__CALLBACK_CANCEL = 32,    /* stands in the list of a source of cancellation */
+    TEFF__CALLBACK_DETACHED = 128, /* the end of its caller's turn is not its own */
     TEFF__CALLBACK_FLAGS = TEFF__CALLBACK_FUTURE | TEFF__CALLBACK_DEFAULT | TEFF__CALLBACK_THEN |
-                           TEFF__CALLBACK_CANCEL,
+                           TEFF__CALLBACK_CANCEL | TEFF__CALLBACK_DETACHED,
     /* with any of these the slot has a detail */
     TEFF__CALLBACK_DETAILED = TEFF__CALLBACK_FUTURE | TEFF__CALLBACK_THEN | TEFF__CALLBACK_CANCEL,
     TEFF__CALLBACK_SHIFT = 8 /* of the generation in the word */
@@ -148,6 +149,7 @@ typedef struct teff__stripe {
     teff__atomic_u32 gate;   /* a client's: teff__gate; stop; owner */
     void *owner; /* a client's stripe: the client; NULL: nobody's. Guarded by the silo's lock */
     int wake_fd; /* of clients on a loop, once there was one; else -1. Guarded by the silo's lock */
+    uint32_t walks; /* statistic: how often its deadlines were looked through; owner */
 
     /* claimed slots for the client, a stack; claimers; owner */
     _Alignas(TEFF__CACHE_LINE) teff__atomic_u32 done;

@@ -18,6 +18,7 @@
 
 #include "grains/catalog.h"
 #include "grains/observer.h"
+#include "grains/timeout.h"
 #include "messaging/client.h"
 #include "messaging/count.h"
 #include "runtime/hosted.h"
@@ -109,6 +110,17 @@ int teff_silo_counts(const teff_silo *silo, teff_counts *ret)
     return teff__sized_give(ret, sizeof(counts), sizeof(counts), &counts);
 }
 
+const char *teff__silo_state_text(teff_silo *silo)
+{
+    teff__mutex_lock(&silo->exchange.lock);
+    const silo_state state = silo->state;
+    teff__mutex_unlock(&silo->exchange.lock);
+    return state == SILO_ACTIVE     ? "active"
+           : state == SILO_STOPPING ? "stopping"
+           : state == SILO_STOPPED  ? "stopped"
+                                    : NULL;
+}
+
 uint64_t teff__silo_grain_count(teff_silo *silo)
 {
     return teff__directory_count(&silo->grains.directory);
@@ -128,6 +140,13 @@ int64_t teff__silo_now_ns(teff_silo *silo)
 }
 
 /* --- Creating ------------------------------------------------------------------------------ */
+
+/* What an option comes to; 0 means its default. */
+static int64_t timeout_of(int64_t asked_ns, int64_t default_ns)
+{
+    const int64_t timeout_ns = asked_ns != 0 ? asked_ns : default_ns;
+    return timeout_ns < TIMEOUT_MAX_NS ? timeout_ns : TIMEOUT_MAX_NS;
+}
 
 static int options_check(teff_silo_options *options, const teff_silo_options *from)
 {
@@ -155,14 +174,8 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
         (options->stack_bytes < TEFF__FIBER_STACK_BYTES_MIN ||
          options->stack_bytes > TEFF__FIBER_STACK_BYTES_MAX || options->stack_bytes % 4096 != 0))
         return TEFF_EINVAL;
-    if (options->response_timeout_ns == 0)
-        options->response_timeout_ns = RESPONSE_TIMEOUT_NS;
-    if (options->stop_timeout_ns == 0)
-        options->stop_timeout_ns = STOP_TIMEOUT_NS;
-    if (options->response_timeout_ns > TIMEOUT_MAX_NS)
-        options->response_timeout_ns = TIMEOUT_MAX_NS;
-    if (options->stop_timeout_ns > TIMEOUT_MAX_NS)
-        options->stop_timeout_ns = TIMEOUT_MAX_NS;
+    options->response_timeout_ns = timeout_of(options->response_timeout_ns, RESPONSE_TIMEOUT_NS);
+    options->stop_timeout_ns = timeout_of(options->stop_timeout_ns, STOP_TIMEOUT_NS);
     if (options->mailbox_max == 0)
         options->mailbox_max = MAILBOX_MAX;
     return 0;
@@ -191,12 +204,11 @@ static void silo_init(teff_silo *silo)
     exchange->spinners.cores = teff__thread_cores() - (options->loop != NULL);
     exchange->ops = &exchange_ops;
     teff__clock_init(&exchange->clock, options->simulated);
+    teff__atomic_i64_store_relaxed(&exchange->response_timeout_ns, options->response_timeout_ns);
     teff__mutex_init(&exchange->lock, TEFF__RANK_SILO);
     teff__condition_init(&silo->changed);
 
     grains->exchange = exchange;
-    grains->defaults.response_timeout_ns = options->response_timeout_ns;
-    grains->defaults.clock = &exchange->clock;
     grains->mailbox_max = options->mailbox_max;
     grains->stop_timeout_ns = options->stop_timeout_ns;
     grains->worker_start = options->worker_start;
@@ -205,6 +217,7 @@ static void silo_init(teff_silo *silo)
     grains->phase_done = phase_done;
     grains->worker_begun = worker_begun;
     grains->worker_ended = worker_ended;
+    teff__inspection_init(&grains->inspection);
     teff__types_init(&grains->types, &silo->memory);
     teff__directory_init(&grains->directory, &silo->memory);
     teff__chance_init(&chance, options->seed);
@@ -216,6 +229,7 @@ static void silo_init(teff_silo *silo)
 static void silo_free(teff_silo *silo)
 {
     teff__memory_release(&silo->memory, silo->exchange.born, PAGE_BYTES);
+    teff__inspection_finish(&silo->grains.inspection);
     teff__condition_finish(&silo->changed);
     teff__mutex_finish(&silo->exchange.lock);
     teff_assert_slow(teff__atomic_u64_load_relaxed(&silo->memory.bytes) == 0);
@@ -417,6 +431,25 @@ int teff_silo_start(teff_silo *silo)
     teff__mutex_lock(&silo->exchange.lock);
     silo->state = r == 0 ? SILO_ACTIVE : SILO_FAILED;
     silo->exchange.admits = r == 0;
+    teff__mutex_unlock(&silo->exchange.lock);
+    return r;
+}
+
+int teff_silo_set_response_timeout(teff_silo *silo, int64_t timeout_ns)
+{
+    if (silo == NULL || timeout_ns < 0)
+        return TEFF_EINVAL;
+    if (teff__exchange_forked(&silo->exchange))
+        return TEFF_EINVALIDSTATE;
+    const int64_t to_ns = timeout_of(timeout_ns, RESPONSE_TIMEOUT_NS);
+    int r = 0;
+    teff__mutex_lock(&silo->exchange.lock);
+    if (silo->state == SILO_ACTIVE || silo->state == SILO_STOPPING)
+        teff__timeout_set(&silo->grains, to_ns);
+    else if (silo->state == SILO_CREATED)
+        teff__atomic_i64_store_relaxed(&silo->exchange.response_timeout_ns, to_ns);
+    else
+        r = TEFF_EINVALIDSTATE;
     teff__mutex_unlock(&silo->exchange.lock);
     return r;
 }

@@ -16,7 +16,8 @@
 /* The order in which locks may be taken: a holder of one may take only those below it here. */
 typedef enum teff__rank {
     TEFF__RANK_SILO = 1,     /* a silo's state: start, stop, clients */
-    TEFF__RANK_DIRECTORY = 2 /* a shard of the grain directory: nothing is called under it */
+    TEFF__RANK_INSPECT = 2,  /* who is asked for a count or a dump, and who has answered */
+    TEFF__RANK_DIRECTORY = 3 /* a shard of the grain directory: nothing is called under it */
 } teff__rank;
 
 typedef struct teff__mutex {

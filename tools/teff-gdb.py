@@ -230,7 +230,7 @@ def open_waits(catalog):
                 yield int(callback["value"]), int(stripe["columns"]["deadline_ns"][slot]["value"]), "waits"
     ring = catalog["sleepers"]
     for node in chain(ring["next"], end=int(ring.address)):
-        yield int(node), int(container(node, "struct teff__sleeper", "ring")["timer"]["deadline_ns"]), "sleeps"
+        yield int(node), int(container(node, "teff__sleeper", "ring")["timer"]["deadline_ns"]), "sleeps"
 
 
 def suspended(catalog):

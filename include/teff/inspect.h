@@ -7,8 +7,10 @@
 #define TEFF_INSPECT_H
 
 #include "teff/export.h"
+#include "teff/reference.h"
 #include "teff/silo.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,5 +57,85 @@ typedef struct teff_counts {
  *            started, or in a child that forked.
  */
 TEFF_EXPORT int teff_silo_counts(const teff_silo *silo, teff_counts *ret);
+
+/* An open call, as a filter's function sees it. */
+typedef struct teff_open_call {
+    uint64_t id;     /* no other call of the silo has it; a dump names it */
+    int64_t age_ns;  /* since it was made */
+    int64_t left_ns; /* until its deadline, which may just be over; INT64_MAX: it has none */
+    int worker;      /* whose turn or task made it; -1: a client */
+} teff_open_call;
+
+/* Where the callee is. */
+typedef enum teff_target {
+    TEFF_TARGET_ANY,
+    TEFF_TARGET_WORKER,  /* a grain that lives on worker `worker` */
+    TEFF_TARGET_OBSERVER /* a client's observer */
+} teff_target;
+
+/*
+ * Which open calls to count: those that meet every condition given. Zero in a member means: no
+ * condition, or its default. Set struct_size to sizeof(teff_call_filter).
+ */
+typedef struct teff_call_filter {
+    size_t struct_size;    /* sizeof(teff_call_filter) */
+    const teff_ref *grain; /* calls to it; an observer stands for all of its client's */
+    teff_target target;    /* calls to what is there */
+    uint32_t worker;       /* with TEFF_TARGET_WORKER */
+    int64_t older_ns;      /* calls made at least so long ago */
+    /*
+     * Runs for each call that meets the others, on each worker's thread and on the one that asks:
+     * several at once, so `user` is to be shared with care. It may call nothing of teff, and holds
+     * up the worker as long as it runs. Both are borrowed until the count returns.
+     */
+    bool (*matches)(void *user, const teff_open_call *call);
+    void *user;
+    int64_t timeout_ns; /* how long to wait for the workers; 0: 1 s */
+} teff_call_filter;
+
+/*
+ * Counts open calls. `filter` NULL: all of them, exactly as of one moment while it ran; no worker
+ * is asked. Else each worker is asked by message and counts its own, so those of one worker are of
+ * one moment, and the sum is of several. Calls of clients are counted as they are seen.
+ *
+ * One count or dump at a time asks the workers of a silo; those of other threads wait for it.
+ *
+ * Ownership: borrows *filter until it returns. Allocates nothing.
+ * Threads:   any but the silo's own; of a simulated silo the one that started it. On the thread of
+ *            the loop that the silo runs on it counts at once.
+ * Suspends:  blocks, with a filter, until the workers have answered; then for timeout_ns at most,
+ *            and as long as one counts that has begun.
+ * Errors:    *ret is then untouched. TEFF_EINVAL: an argument is NULL, or the filter is wrong.
+ *            TEFF_EWOULDBLOCK: with a filter, in a turn, task, completion or observer of the silo.
+ *            TEFF_ETIMEDOUT: a worker has not answered (teff_silo_dump names it); without a filter,
+ *            calls opened and ended so fast that no moment was seen: teff_silo_counts has about
+ *            as many. TEFF_EINVALIDSTATE: never started, another thread's simulated silo, or in a
+ *            child that forked.
+ */
+TEFF_EXPORT int teff_silo_count_open(teff_silo *silo, const teff_call_filter *filter,
+                                     uint64_t *ret);
+
+/*
+ * Says what goes on, in lines for a log: `line` gets each, without a newline. The silo; how its
+ * calls ended; of each worker and client, what is open and waits: who has called whom, for how long
+ * and until when, where that call is, and what it is queued behind; and who sleeps. The 1,000 oldest
+ * calls and sleeps are told of, all are counted. A worker that does not answer is named.
+ *
+ * Workers are asked one after the other of two questions, and the silo goes on meanwhile: a call may
+ * be told of that has just ended. What the lines say is for people, and may change.
+ *
+ * Ownership: borrows `line`, `user`, and, in it, `text`. Allocates once and frees that.
+ * Threads:   any but the silo's own; of a simulated silo the one that started it. `line` runs on
+ *            it, under no lock, when all has been gathered. The silo may stop meanwhile, but not be
+ *            destroyed.
+ * Suspends:  blocks until the workers have answered, for 2 s at most.
+ * Time:      each worker walks its open calls, and the mailboxes behind turns that are suspended:
+ *            some 100 ns each. Grains that only are there cost nothing.
+ * Errors:    nothing has been said then. TEFF_EINVAL: an argument is NULL. TEFF_EWOULDBLOCK: in a
+ *            turn, task, completion or observer of the silo. TEFF_EINVALIDSTATE: never started,
+ *            another thread's simulated silo, or in a child that forked. TEFF_ENOMEM.
+ */
+TEFF_EXPORT int teff_silo_dump(teff_silo *silo, void (*line)(void *user, const char *text),
+                               void *user);
 
 #endif

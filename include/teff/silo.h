@@ -54,8 +54,9 @@ typedef struct teff_silo_options {
      */
     uint64_t seed;
 
-    int64_t response_timeout_ns; /* of calls that name none; 0: 30 s (as Orleans) */
-    int64_t stop_timeout_ns;     /* how long stop lets running requests end; 0: 10 s */
+    /* of calls that name none; 0: 30 s (as Orleans); see teff_silo_set_response_timeout */
+    int64_t response_timeout_ns;
+    int64_t stop_timeout_ns; /* how long stop lets running requests end; 0: 10 s */
 
     /* Suspended turns and tasks on each worker; 0: as vm.max_map_count lets them be guarded. */
     uint32_t suspended_max;
@@ -109,6 +110,21 @@ TEFF_EXPORT const char *teff_silo_register_reason(const teff_silo *silo);
  *          worker_start returned.
  */
 TEFF_EXPORT int teff_silo_start(teff_silo *silo);
+
+/*
+ * Sets `response_timeout_ns` anew: of calls to come, and of those that wait and name no timeout of
+ * their own, from when they were made. One that has waited longer by now ends at once.
+ *
+ * What a turn calls ends with the turn's own deadline, as before; and that stays what it was when
+ * the turn began, also where its caller now waits longer, or not any more.
+ *
+ * Threads:  any; the last value set counts.
+ * Suspends: no.
+ * Time:     `timeout_ns` 0: 30 s. Calls of other workers and clients get it as soon as those look
+ *           at their mail: a worker after the turn that runs, a client when it waits.
+ * Errors:   TEFF_EINVAL: negative. TEFF_EINVALIDSTATE: while teff_silo_start runs, or stopped.
+ */
+TEFF_EXPORT int teff_silo_set_response_timeout(teff_silo *silo, int64_t timeout_ns);
 
 /*
  * Stops: takes no more calls, lets running requests end and grains deactivate (at most

@@ -115,6 +115,21 @@ static void begin_in_flight(teff_client *client)
     }
 }
 
+static void count_line(void *user, const char *text)
+{
+    *(int *)user += text[0] != '\0';
+}
+
+/* Says what is under way. */
+static void dump(void)
+{
+    int lines = 0;
+    const int r = teff_silo_dump(silo, count_line, &lines);
+    must_be_honest(r, "dump");
+    if ((r == 0) != (lines > 2 * IN_FLIGHT))
+        wrong("a dump gave %d, and %d lines", r, lines);
+}
+
 static void live_on_clients(void)
 {
     teff_future task = { 0 }, futures[EACH], looped_futures[EACH];
@@ -146,6 +161,7 @@ static void live_on_clients(void)
             wrong("a task: %s, %d", teff_status_name(r), result);
     }
     begin_in_flight(here.own);
+    dump();
     if (teff_client_destroy(here.own) != NULL)
         wrong("a client was not destroyed");
     here.own = NULL;

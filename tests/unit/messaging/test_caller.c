@@ -162,7 +162,7 @@ Test(caller, options_of_the_first_layout_ask_for_what_there_was)
 Test(caller, a_turns_own_deadline_is_the_latest_for_its_calls)
 {
     caller.deadline_ns = 10 * SECOND;
-    expect(&plain, 10 * SECOND, 0);
+    expect(&plain, 10 * SECOND, TEFF__CALLBACK_DEFAULT);
     expect(&half, cached_ns + 500 * MS, 0);
     teff_within(&caller, 60 * SECOND);
     expect(&plain, 10 * SECOND, 0);
@@ -180,8 +180,8 @@ Test(caller, a_detached_call_may_outlive_its_turn)
     teff_with(&caller, &longer);
     expect(&plain, 64 * SECOND, 0);
     teff_with(&caller, &detached);
-    expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT);
-    expect(&plain, 10 * SECOND, 0);
+    expect(&plain, 34 * SECOND, TEFF__CALLBACK_DEFAULT | TEFF__CALLBACK_DETACHED);
+    expect(&plain, 10 * SECOND, TEFF__CALLBACK_DEFAULT);
 }
 
 Test(caller, a_timeout_beyond_all_time_never_comes)
