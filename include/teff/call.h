@@ -69,12 +69,13 @@ typedef struct teff_call_options {
     bool detached;
 
     /*
-     * What firing `cancel` does to this call once it was sent. False: the call ends at once, and the
-     * callee is told. True: the callee is told, and its answer ends the call: TEFF_ECANCELED where
-     * the request had not begun, else what the turn makes of it. The deadline holds.
-     * (Aligned, since it came later: behind what used to be all of the structure.)
+     * What firing `cancel` does to this call once it was sent. False: the call ends at once, the
+     * callee is told, and no answer that it gives after that counts. True: the callee is told, and
+     * its answer ends the call: TEFF_ECANCELED where the request had not begun, else what the turn
+     * makes of it. The deadline holds. (Aligned, since it came later: it stands behind what used to
+     * be the whole structure.)
      */
-    bool cancel_waits __attribute__((aligned(8)));
+    __attribute__((aligned(8))) bool cancel_waits;
 } teff_call_options;
 
 /*
