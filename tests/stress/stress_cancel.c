@@ -8,13 +8,13 @@
  * companion, which fires it a random moment later and lets it go; meanwhile the thread makes up to
  * `calls` calls under it, awaited, started, with a completion, and one way, with a buffer there and
  * back, and spawns a task of a worker that does the same. Half of the calls wait for what the callee
- * says. Turns nap, and have functions called when the source fires; some hand the source on to a call
- * of their own. Every call ends once: answered, with the very buffer, or cancelled; one that
- * certainly did not run did not. A call that is made after the source was seen to have fired is
- * refused. A function runs at most once, never after its turn has ended. Every eighth round the
- * client goes, with all that is open. At the end no callback, buffer or source is left, calls were
- * cancelled before they were sent, while they were queued, and while they ran, and as many ended as
- * were opened.
+ * says. Turns nap, some until the source fires, and have functions called when it does; some hand
+ * the source on to a call of their own. Every call ends once: answered, with the very buffer, or
+ * cancelled; one that certainly did not run did not. A call that is made after the source was seen
+ * to have fired is refused. A function runs at most once, never after its turn has ended. Every
+ * eighth round the client goes, with all that is open. At the end no callback, buffer or source is
+ * left, calls were cancelled before they were sent, while they were queued, and while they ran, and
+ * as many ended as were opened.
  */
 #include "stress_calls_common.h"
 
@@ -27,6 +27,8 @@
 
 #include <sched.h>
 #include <time.h>
+
+#define HOUR_NS INT64_C(3600000000000)
 
 enum { THREADS_MAX = 32, CALLS_MAX = 64, GRAINS = 16, CLIENT_ROUNDS = 8 };
 
@@ -167,9 +169,14 @@ static teff_caller *with(teff_caller *caller, const teff_call_options *options,
     return teff_with(caller, &changed);
 }
 
+/* Most do not nap; of those that do some would for an hour, and end only since the source fires. */
 static struct parcel parcel_of(teff__chance *chance, teff_bytes *bytes)
 {
-    return (struct parcel){ bytes, below(chance, 3) == 0 ? (int64_t)below(chance, 100000) : -1 };
+    const uint64_t kind = below(chance, 12);
+    const int64_t nap_ns = kind == 0  ? HOUR_NS + (int64_t)below(chance, 2)
+                           : kind < 4 ? (int64_t)below(chance, 100000)
+                                      : -1;
+    return (struct parcel){ bytes, nap_ns };
 }
 
 static void count(tally *to, const teff_caller *caller, int r, const struct parcel *ret,
