@@ -7,6 +7,7 @@
 
 #include "grains/complete.h"
 #include "grains/turn.h"
+#include "messaging/cancel.h"
 #include "messaging/deadline.h"
 
 #include "teff/status.h"
@@ -194,12 +195,27 @@ static void rest(teff__catalog *catalog, teff__activation *activation)
         activation->flags = 0;
 }
 
+/* Requests that were cancelled meanwhile do not activate a grain; one behind them may. */
+static void refuse_canceled(teff__catalog *catalog, teff__activation *activation)
+{
+    for (teff__message *first; (first = (teff__message *)activation->mailbox.head) != NULL &&
+                               teff__cancel_refuses(first);) {
+        (void)teff__queue_pop(&activation->mailbox);
+        activation->mail_count--;
+        teff__catalog_reject(catalog, first, TEFF_ECANCELED, NULL);
+    }
+}
+
 static void activation_run(teff__worker *worker, teff__item *item)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     teff__activation *activation = (teff__activation *)(void *)item;
     if (TEFF__UNLIKELY(activation->state == TEFF__ACTIVATION_CREATING)) {
-        activate(catalog, activation);
+        refuse_canceled(catalog, activation);
+        if (activation->mailbox.head != NULL)
+            activate(catalog, activation);
+        else
+            give_up(catalog, activation, 0, NULL);
         return;
     }
     teff__message *message = (teff__message *)teff__queue_pop(&activation->mailbox);
@@ -220,6 +236,11 @@ void teff__activation_mail(teff__catalog *catalog, teff__activation *activation,
 {
     teff__queue_push(&activation->mailbox, &message->link);
     activation->mail_count++;
+    teff__activation_look(catalog, activation);
+}
+
+void teff__activation_look(teff__catalog *catalog, teff__activation *activation)
+{
     if (activation->flags == 0)
         schedule(catalog, activation);
 }

@@ -24,8 +24,11 @@ TEFF__INTERNAL int teff__activation_create(teff__catalog *catalog, const teff__t
 TEFF__INTERNAL void teff__activation_ask(teff__catalog *catalog, teff__activation *activation,
                                          int reason);
 
-/* Puts into the mailbox what is always accepted: a completion. */
+/* Puts into the mailbox what is accepted: always so a completion. */
 TEFF__INTERNAL void teff__activation_mail(teff__catalog *catalog, teff__activation *activation,
                                           teff__message *message);
+
+/* Lets it have a run, where none is due, to see what there is to do. */
+TEFF__INTERNAL void teff__activation_look(teff__catalog *catalog, teff__activation *activation);
 
 #endif

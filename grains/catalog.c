@@ -4,7 +4,7 @@
  */
 #include "grains/catalog.h"
 
-#include "grains/activate.h"
+#include "grains/canceling.h"
 #include "grains/complete.h"
 #include "grains/dispatch.h"
 #include "grains/long_call.h"
@@ -114,15 +114,6 @@ void teff__catalog_end(teff__catalog *catalog, uint64_t id, teff__message *answe
     teff__catalog_settle_in(catalog, stripe, id, answer, code);
 }
 
-/* A source has fired: its calls of this worker end. */
-static void cancel_branch(teff__catalog *catalog, teff__message *message)
-{
-    const teff__cancel_branch *branch = (const teff__cancel_branch *)(const void *)message;
-    for (uint64_t id; (id = teff__cancel_first(&catalog->exchange->registry, branch)) != 0;)
-        teff__catalog_end(catalog, id, NULL, TEFF_ECANCELED);
-    teff__cancel_told(message);
-}
-
 static void post_answers(teff__catalog *catalog)
 {
     teff__outgoing *answers = &catalog->answers;
@@ -214,7 +205,7 @@ static void deliver(teff__worker *worker, teff__link *mail)
         teff__task_arrived(catalog, message);
         break;
     case TEFF__MESSAGE_CANCEL:
-        cancel_branch(catalog, message);
+        teff__canceling_fired(catalog, message);
         break;
     case TEFF__MESSAGE_STATUS:
         teff__long_call_arrived(catalog, teff__status_of(message));

@@ -11,7 +11,9 @@
 #include "grains/dispatch.h"
 
 #include "grains/activate.h"
+#include "grains/canceling.h"
 #include "grains/observer.h"
+#include "messaging/cancel.h"
 
 #include "teff/status.h"
 
@@ -37,6 +39,14 @@ const char *teff__dispatch_text(const teff_ref *to, int code)
     if (!teff__key_valid(&to->key))
         return "the reference's key is malformed: make it with one of the teff_key functions";
     return "no grain type of the reference's name was registered";
+}
+
+/* Puts a request into the mailbox, whatever it was sent under. */
+static int deliver(teff__catalog *catalog, teff__activation *activation, teff__message *message)
+{
+    return (message->flags & TEFF__MESSAGE_UNDER) != 0
+               ? teff__canceling_deliver(catalog, activation, message)
+               : teff__catalog_deliver(catalog, activation, message);
 }
 
 /* Posts a request to the worker of `address`, with all that a receiver needs. */
@@ -110,7 +120,7 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
         teff__activation *activation = teff__catalog_own(catalog, address);
         if (activation != NULL) {
             to->route = address;
-            return teff__catalog_deliver(catalog, activation, message);
+            return deliver(catalog, activation, message);
         }
         r = teff__routes_add(&catalog->routes, hash, type->id, &to->key, address, &route);
         if (r != 0)
@@ -129,15 +139,18 @@ static void turn_probe_back(teff__catalog *catalog, teff__message *probe, uint64
     teff__catalog_post(catalog, teff__address_worker(probe->correlation), probe);
 }
 
-static void take_in(teff__catalog *catalog, teff__activation *activation, teff__message *message)
+TEFF__HOT_INLINE void take_in(teff__catalog *catalog, teff__activation *activation,
+                              teff__message *message, bool under)
 {
     if (TEFF__UNLIKELY(message->kind == TEFF__MESSAGE_PROBE)) {
         turn_probe_back(catalog, message, activation->record.address);
         return;
     }
-    const int r = teff__catalog_deliver(catalog, activation, message);
+    const int r = under ? deliver(catalog, activation, message)
+                        : teff__catalog_deliver(catalog, activation, message);
     if (TEFF__UNLIKELY(r != 0))
-        teff__catalog_reject(catalog, message, r, "the grain's mailbox is full");
+        teff__catalog_reject(catalog, message, r,
+                             r == TEFF_EOVERLOADED ? "the grain's mailbox is full" : NULL);
 }
 
 static void refuse(teff__catalog *catalog, teff__message *message, int code, const char *text)
@@ -173,6 +186,10 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
         refuse(catalog, message, TEFF_EINVAL, "no such grain type");
         return;
     }
+    if (teff__cancel_refuses(message)) { /* goes no further, and makes no activation */
+        refuse(catalog, message, TEFF_ECANCELED, NULL);
+        return;
+    }
     const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, key);
     teff__route *route = teff__routes_find(&catalog->routes, hash, type->id, key);
     if (route != NULL) {
@@ -191,7 +208,7 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
     }
     teff__activation *activation = teff__catalog_own(catalog, address);
     if (activation != NULL) {
-        take_in(catalog, activation, message);
+        take_in(catalog, activation, message, true);
         return;
     }
     r = teff__routes_add(&catalog->routes, hash, type->id, key, address, &route);
@@ -201,16 +218,27 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
         forward(catalog, route, message);
 }
 
+/* Nobody may have vouched for the address, or the request was sent under a source. */
+static void arrived_otherwise(teff__catalog *catalog, teff__activation *activation,
+                              teff__message *message)
+{
+    if (activation != NULL &&
+        ((message->flags & TEFF__MESSAGE_HINT) == 0 ||
+         (teff__key_equal(&activation->record.key, &teff__message_to(message)->key) &&
+          teff__type_is(activation->type, teff__message_to(message)->type))))
+        take_in(catalog, activation, message, true);
+    else
+        arrived_astray(catalog, message);
+}
+
 void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message)
 {
     teff__activation *activation = teff__catalog_own(catalog, message->address);
     if (TEFF__LIKELY(activation != NULL) &&
-        (TEFF__LIKELY((message->flags & TEFF__MESSAGE_HINT) == 0) ||
-         (teff__key_equal(&activation->record.key, &teff__message_to(message)->key) &&
-          teff__type_is(activation->type, teff__message_to(message)->type))))
-        take_in(catalog, activation, message);
+        TEFF__LIKELY((message->flags & (TEFF__MESSAGE_HINT | TEFF__MESSAGE_UNDER)) == 0))
+        take_in(catalog, activation, message, false);
     else
-        arrived_astray(catalog, message);
+        arrived_otherwise(catalog, activation, message);
 }
 
 /*

@@ -185,12 +185,15 @@ void teff__observer_run(teff__client *client, teff__message *message)
     teff__turn_begin_observer(&turn, client, teff__message_to(message), message,
                               message->deadline_ns);
     teff__value_clear(result, method->ret_size);
+    if ((message->flags & (TEFF__MESSAGE_BUFFERS | TEFF__MESSAGE_UNDER)) != 0 &&
+        !teff__turn_hold(&turn, message, result)) {
+        teff__exchange_reject(client->exchange, message, TEFF_ECANCELED, NULL);
+        return;
+    }
     message->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
-    if ((message->flags & TEFF__MESSAGE_BUFFERS) != 0)
-        teff__turn_hold(&turn, message);
-    const int code = called->handlers->table[message->method](&turn.caller, called->self,
-                                                              teff__message_value(message), result);
-    teff__turn_end(&turn, code);
+    int code = called->handlers->table[message->method](&turn.caller, called->self,
+                                                        teff__message_value(message), result);
+    code = teff__turn_end(&turn, code);
     if (code != 0)
         teff__turn_answer_failure(&turn, message, code);
     else

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "grains/request.h"
 
+#include "grains/canceling.h"
 #include "grains/dispatch.h"
 #include "grains/observer.h"
 #include "messaging/cancel.h"
@@ -12,8 +13,8 @@
 /* What the options of a call came to. */
 typedef struct terms {
     teff__callback_terms callback;
-    uint32_t flags; /* of the callback */
-    teff_cancel *cancel;
+    uint32_t flags;      /* of the callback */
+    teff_cancel *cancel; /* with TEFF__CALLBACK_CANCEL its firing ends the callback at once */
 } terms;
 
 static int failed(const teff__request *request, int code, const char *text)
@@ -52,6 +53,7 @@ static int take_terms(const teff__request *request, terms *ret)
     const teff_method *method = &request->of->methods[request->number];
     const teff__exchange *exchange = teff__caller_exchange(caller);
     const int64_t now_ns = now_ns_of(caller);
+    const bool waits = (caller->next & TEFF__NEXT_WAITS) != 0;
     ret->cancel = caller->next & TEFF__NEXT_CANCEL ? caller->next_cancel : NULL;
     ret->callback = (teff__callback_terms){ .opened_ns = now_ns };
     const int r = teff__caller_deadline(caller, method, now_ns, defaults_of(caller),
@@ -65,19 +67,29 @@ static int take_terms(const teff__request *request, terms *ret)
             teff__stripe_count_unsent(stripe_of(caller), TEFF_END_CANCELED_UNSENT);
             return TEFF_ECANCELED;
         }
-        ret->flags |= TEFF__CALLBACK_CANCEL;
+        ret->flags |= waits ? 0 : TEFF__CALLBACK_CANCEL;
     }
     return teff__request_bytes_fit(method) ? 0 : TEFF_EINVAL;
 }
 
 /* The message, complete but for correlation and address. */
-static int make_message(const teff__request *request, teff__message **ret)
+static int make_message(const teff__request *request, const terms *asked, teff__message **ret)
 {
     const teff_method *method = &request->of->methods[request->number];
-    teff__message *message =
-        teff__postbox_take(teff__caller_postbox(request->caller), request->of, request->number);
-    if (message == NULL)
-        return teff__postbox_refusal(method);
+    teff__postbox *postbox = teff__caller_postbox(request->caller);
+    teff__message *message = NULL;
+    if (asked->cancel == NULL) {
+        message = teff__postbox_take(postbox, request->of, request->number);
+        if (message == NULL)
+            return teff__postbox_refusal(method);
+    } else {
+        const int r = teff__postbox_take_under(postbox, request->of, request->number, asked->cancel,
+                                               &message);
+        if (r != 0)
+            return r;
+        if ((asked->flags & TEFF__CALLBACK_CANCEL) == 0)
+            message->flags |= TEFF__MESSAGE_WAITS;
+    }
     message->correlation = 0;
     message->deadline_ns = INT64_MAX;
     teff__call_put_argument(message, method, request->argument);
@@ -163,7 +175,8 @@ static int open_request(teff__request *request, const terms *asked, bool *ret_se
                           &request->id, ret_sendable);
     if (r != 0)
         return r;
-    if (asked->cancel != NULL && (r = link_cancel(request, asked->cancel, ret_sendable)) != 0)
+    if ((asked->flags & TEFF__CALLBACK_CANCEL) != 0 &&
+        (r = link_cancel(request, asked->cancel, ret_sendable)) != 0)
         return r;
     if (request->flags & TEFF__CALLBACK_FUTURE)
         teff__future_add(registry, caller, request->id, method);
@@ -225,6 +238,17 @@ static int send_from_client(teff__client *client, teff__request *request, teff__
     return 0;
 }
 
+static int send_from_worker(teff__catalog *catalog, teff_ref *to, teff__message *message)
+{
+    if ((message->held & TEFF__HELD_SOURCE) == 0)
+        return teff__catalog_send(catalog, to, message);
+    teff__activation *activation = teff__catalog_hinted(catalog, to);
+    if (activation == NULL)
+        return teff__catalog_send_slow(catalog, to, message);
+    teff__catalog_set_target(catalog, message, activation->record.hash);
+    return teff__canceling_deliver(catalog, activation, message);
+}
+
 /* Takes back what teff__request_send opened, and the message. */
 static int unsent(teff__request *request, const terms *asked, teff__message *message, int code)
 {
@@ -236,7 +260,7 @@ static int unsent(teff__request *request, const terms *asked, teff__message *mes
             return 0; /* stop was faster: it has ended, as whoever waits will see */
         if (request->flags & TEFF__CALLBACK_FUTURE)
             teff__future_remove(registry, caller, request->id);
-        if (asked->cancel != NULL)
+        if ((asked->flags & TEFF__CALLBACK_CANCEL) != 0)
             teff__cancel_unlink(registry, request->id);
     }
     return failed(request, code, teff__dispatch_text(request->to, code));
@@ -260,7 +284,7 @@ int teff__request_send(teff__request *request)
     if (r == 0 && gate_closed(caller))
         r = TEFF_EUNAVAILABLE;
     if (r == 0)
-        r = make_message(request, &message);
+        r = make_message(request, &asked, &message);
     if (r != 0)
         return failed(request, r, NULL);
     if (!request->one_way) {
@@ -277,7 +301,7 @@ int teff__request_send(teff__request *request)
         message->deadline_ns = asked.callback.deadline_ns;
     }
     r = teff__caller_outside(caller) ? send_from_client(caller->home, request, message)
-                                     : teff__catalog_send(caller->home, request->to, message);
+                                     : send_from_worker(caller->home, request->to, message);
     return r != 0 ? unsent(request, &asked, message, r) : 0;
 }
 

@@ -9,8 +9,10 @@
 
 #include "grains/call.h"
 #include "grains/call_future.h"
+#include "grains/canceling.h"
 #include "grains/request.h"
 #include "grains/turn.h"
+#include "messaging/cancel.h"
 
 #include "teff/status.h"
 
@@ -219,15 +221,21 @@ static void slept(teff__timer *timer)
     end_sleep(teff__container_of(timer, teff__sleeper, timer), 0);
 }
 
+void teff__sleeper_end(teff__sleeper *one, int code)
+{
+    if (teff__ring_empty(&one->ring))
+        return; /* it has slept, and is about to go on */
+    teff__timers_stop(&one->catalog->worker.timers, &one->timer);
+    end_sleep(one, code);
+}
+
 void teff__sleepers_wake(teff__catalog *catalog, teff__caller_kind kind)
 {
     for (teff__ring *next, *at = catalog->sleepers.next; at != &catalog->sleepers; at = next) {
         teff__sleeper *one = teff__container_of(at, teff__sleeper, ring);
         next = at->next;
-        if (one->caller->kind != kind)
-            continue;
-        teff__timers_stop(&catalog->worker.timers, &one->timer);
-        end_sleep(one, TEFF_EUNAVAILABLE);
+        if (one->caller->kind == kind)
+            teff__sleeper_end(one, TEFF_EUNAVAILABLE);
     }
 }
 
@@ -251,8 +259,11 @@ int teff_sleep(teff_caller *caller, int64_t duration_ns)
         return teff__client_sleep(caller->home, duration_ns);
 
     teff__catalog *catalog = caller->home;
+    teff__turn *turn = teff__canceling_turn(caller);
     if (sleepless(catalog, caller))
         return TEFF_EUNAVAILABLE;
+    if (turn != NULL && teff__cancel_refuses(turn->request))
+        return TEFF_ECANCELED;
     r = teff__worker_reserve(&catalog->worker);
     if (r != 0)
         return r;
@@ -262,9 +273,13 @@ int teff_sleep(teff_caller *caller, int64_t duration_ns)
     } else {
         one.since_ns = teff__clock_now_ns(catalog->worker.clock);
         teff__ring_push_back(&catalog->sleepers, &one.ring);
+        if (turn != NULL)
+            turn->sleeper = &one;
         teff__timers_start(&catalog->worker.timers, &one.timer,
                            teff__time_add(one.since_ns, duration_ns), slept);
     }
     teff__catalog_suspend(catalog, &one.waiter);
+    if (turn != NULL)
+        turn->sleeper = NULL;
     return one.code;
 }

@@ -50,6 +50,9 @@ TEFF__INTERNAL void teff__task_arrived(teff__catalog *catalog, teff__message *me
 /* Frees the tasks whose stacks were dropped. */
 TEFF__INTERNAL void teff__tasks_drop(teff__catalog *catalog);
 
+/* Ends one sleep early, unless it has ended. */
+TEFF__INTERNAL void teff__sleeper_end(teff__sleeper *sleeper, int code);
+
 /* Ends the sleeps of all callers of that kind with TEFF_EUNAVAILABLE. */
 TEFF__INTERNAL void teff__sleepers_wake(teff__catalog *catalog, teff__caller_kind kind);
 

@@ -6,6 +6,7 @@
 
 #include "grains/activate.h"
 #include "grains/call.h"
+#include "grains/canceling.h"
 #include "grains/complete.h"
 #include "messaging/future.h"
 
@@ -66,13 +67,16 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
     void *result = TEFF__LIKELY(local) ? (char *)message + behind : scratch;
     teff__turn_begin(&turn, catalog, activation, message, message->deadline_ns);
     teff__value_clear(result, method->ret_size);
-    if (TEFF__UNLIKELY((message->flags & TEFF__MESSAGE_BUFFERS) != 0))
-        teff__turn_hold(&turn, message);
+    if (TEFF__UNLIKELY((message->flags & (TEFF__MESSAGE_BUFFERS | TEFF__MESSAGE_UNDER)) != 0) &&
+        !teff__turn_hold(&turn, message, result)) {
+        teff__catalog_reject(catalog, message, TEFF_ECANCELED, NULL);
+        return;
+    }
     message->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
     activation->served = true;
-    const int code =
+    int code =
         table[message->method](&turn.caller, activation->data, (char *)message + argument, result);
-    teff__turn_end(&turn, code);
+    code = teff__turn_end(&turn, code);
     if (TEFF__UNLIKELY(code != 0)) {
         teff__turn_answer_failure(&turn, message, code);
         teff__message_answer(message, code, activation->record.address);
@@ -112,14 +116,17 @@ void teff__caller_drop_futures(teff__catalog *catalog, teff_caller *caller)
         teff__caller_drop_future(catalog, caller, id);
 }
 
-void teff__turn_hold(teff__turn *turn, teff__message *message)
+bool teff__turn_hold(teff__turn *turn, teff__message *message, void *result)
 {
-    teff__turn_block *block = &turn->buffers;
+    teff__turn_block *block = &turn->held;
+    if ((message->held & TEFF__HELD_SOURCE) != 0 && !teff__canceling_begin(turn, message, result))
+        return false;
     *block = (teff__turn_block){ .next = turn->blocks, .message = message };
     teff__ring_init(&block->ring);
     if (!teff__caller_outside(&turn->caller)) /* an observer's turn always ends */
         teff__ring_push_back(&catalog_of(&turn->caller)->blocks, &block->ring);
     turn->blocks = block;
+    return true;
 }
 
 static void block_free(teff__memory *memory, teff__turn_block *block)
@@ -131,18 +138,21 @@ static void block_free(teff__memory *memory, teff__turn_block *block)
         teff__message_release(block->message);
 }
 
-void teff__turn_end_slow(teff__turn *turn, int code)
+int teff__turn_end_slow(teff__turn *turn, int code)
 {
     if (turn->caller.futures != 0)
         teff__caller_drop_futures(catalog_of(&turn->caller), &turn->caller);
+    if (turn->request != NULL && (turn->request->held & TEFF__HELD_SOURCE) != 0)
+        code = teff__canceling_end(turn, code);
     while (turn->blocks != NULL) {
         teff__turn_block *block = turn->blocks;
         turn->blocks = block->next;
         block_free(teff__caller_exchange(&turn->caller)->memory, block);
-        if (block == &turn->buffers && code == 0) /* the handler's, now the message's */
+        if (block == &turn->held && code == 0) /* the handler's, now the message's */
             block->message->held = (uint8_t)teff__method_result_bytes(
                 &block->message->of->methods[block->message->method]);
     }
+    return code;
 }
 
 void teff__turns_drop(teff__catalog *catalog)

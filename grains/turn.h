@@ -22,7 +22,7 @@
 typedef struct teff__turn_block {
     struct teff__turn_block *next; /* of the same turn */
     teff__ring ring;               /* of the catalog, should the turn never end */
-    size_t bytes;                  /* of teff_turn_alloc; 0: the buffers of `message` */
+    size_t bytes;                  /* of teff_turn_alloc; 0: what `message` holds */
     teff__message *message;        /* the turn's request */
 } teff__turn_block;
 
@@ -34,10 +34,15 @@ typedef struct teff__turn {
     };
     const teff__message *request; /* NULL: of a hook, or of a completion */
     teff__turn_block *blocks;     /* newest first */
-    teff__turn_block buffers;     /* the one for those of the request, where its method has some */
-    int failed;                   /* the code that `text` and `origin` belong to; 0: none */
-    const teff_method *origin;    /* whose failure it was; with `failed` only */
-    char text[TEFF__TEXT_MAX];    /* not initialised */
+    /* of a request with buffers or a source: the one that gives these back */
+    teff__turn_block held;
+    /* of a request with a source, else not initialised: */
+    struct teff__canceling *canceling; /* functions to run when it fires, or NULL */
+    struct teff__sleeper *sleeper;     /* the sleep that it ends, or NULL */
+    void *result;                      /* the handler's */
+    int failed;                        /* the code that `text` and `origin` belong to; 0: none */
+    const teff_method *origin;         /* whose failure it was; with `failed` only */
+    char text[TEFF__TEXT_MAX];         /* not initialised */
 } teff__turn;
 
 static inline void teff__turn_begin(teff__turn *turn, teff__catalog *catalog,
@@ -63,20 +68,23 @@ static inline void teff__turn_begin_observer(teff__turn *turn, teff__client *cli
 }
 
 /*
- * The method of the request has buffers: the turn gives back the argument's when it ends, and notes
- * the result's.
+ * The method of the request has buffers, or it was sent under a source: the turn gives back the
+ * argument's when it ends and notes the result's, and leaves the source. False: that has fired, and
+ * the request must not run.
  */
-TEFF__INTERNAL void teff__turn_hold(teff__turn *turn, teff__message *message);
+TEFF__INTERNAL bool teff__turn_hold(teff__turn *turn, teff__message *message, void *result);
 
 /*
  * Frees what the turn allocated and held, and cancels its unclaimed futures. `code`: of its handler.
+ * Gives the code of the answer: another one where the request's source has fired.
  */
-TEFF__INTERNAL void teff__turn_end_slow(teff__turn *turn, int code);
+TEFF__INTERNAL int teff__turn_end_slow(teff__turn *turn, int code);
 
-static inline void teff__turn_end(teff__turn *turn, int code)
+static inline int teff__turn_end(teff__turn *turn, int code)
 {
-    if (TEFF__UNLIKELY(turn->blocks != NULL || turn->caller.futures != 0))
-        teff__turn_end_slow(turn, code);
+    return TEFF__UNLIKELY(turn->blocks != NULL || turn->caller.futures != 0)
+               ? teff__turn_end_slow(turn, code)
+               : code;
 }
 
 /* The text that goes with a failure of that code, or NULL. */

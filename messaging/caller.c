@@ -17,6 +17,11 @@
 #define EXACT_BELOW_NS INT64_C(100000000)
 #define NS_PER_MS      INT64_C(1000000)
 
+/* Of the first release; cancel_waits came later. */
+enum { OPTIONS_SIZE_MIN = 32 };
+_Static_assert(offsetof(teff_call_options, cancel_waits) == OPTIONS_SIZE_MIN,
+               "a new member stands behind the old size");
+
 /*
  * Only the caller's own thread may leave options for its next call; to another one that call will
  * say so.
@@ -33,7 +38,8 @@ teff_caller *teff_with(teff_caller *caller, const teff_call_options *options)
     if (caller == NULL || !is_here(caller))
         return caller;
     teff_call_options known;
-    if (options == NULL || teff__sized_copy(&known, sizeof(known), sizeof(known), options) != 0 ||
+    if (options == NULL ||
+        teff__sized_copy(&known, sizeof(known), OPTIONS_SIZE_MIN, options) != 0 ||
         known.timeout_ns < 0) {
         caller->next = TEFF__NEXT_INVALID;
         return caller;
@@ -44,7 +50,8 @@ teff_caller *teff_with(teff_caller *caller, const teff_call_options *options)
         caller->next_timeout_ns = known.timeout_ns;
     }
     if (known.cancel != NULL) {
-        caller->next |= TEFF__NEXT_CANCEL;
+        caller->next |=
+            known.cancel_waits ? TEFF__NEXT_CANCEL | TEFF__NEXT_WAITS : TEFF__NEXT_CANCEL;
         caller->next_cancel = known.cancel;
     }
     return caller;

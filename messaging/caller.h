@@ -29,7 +29,8 @@ enum {
     TEFF__NEXT_TIMEOUT = 1, /* what teff_with and teff_within ask of the next call */
     TEFF__NEXT_DETACHED = 2,
     TEFF__NEXT_CANCEL = 4,
-    TEFF__NEXT_INVALID = 8
+    TEFF__NEXT_INVALID = 8,
+    TEFF__NEXT_WAITS = 16 /* with TEFF__NEXT_CANCEL: for the callee's answer */
 };
 
 struct teff_caller {

@@ -65,6 +65,11 @@ void teff_cancel_fire(teff_cancel *cancel)
     }
 }
 
+bool teff_cancel_fired(const teff_cancel *cancel)
+{
+    return cancel != NULL && teff__cancel_fired(cancel);
+}
+
 void teff__cancel_told(teff__message *message)
 {
     (void)teff_cancel_unref(((teff__cancel_branch *)(void *)message)->cancel);
@@ -92,6 +97,7 @@ static teff__cancel_branch *branch_of(teff_cancel *cancel, uint32_t owner)
     branch->message.kind = TEFF__MESSAGE_CANCEL;
     branch->cancel = cancel;
     branch->owner = owner;
+    teff__ring_init(&branch->requests);
     do
         branch->next = head;
     while (!teff__atomic_pointer_cas_seq_cst(&cancel->branches, &head, branch));
@@ -131,6 +137,25 @@ void teff__cancel_unlink(const teff__registry *registry, uint64_t id)
             detail->branch_previous;
     if (branch->first == 0)
         (void)teff_cancel_unref(branch->cancel);
+}
+
+bool teff__cancel_enter(teff__message *message, uint32_t owner, void *place)
+{
+    teff__cancel_entry *entry = teff__message_entry(message);
+    teff__cancel_branch *branch = branch_of(entry->cancel, owner);
+    entry->place = place;
+    if (branch == NULL)
+        return false;
+    teff_assert_slow(teff__ring_empty(&entry->ring));
+    teff__ring_push_back(&branch->requests, &entry->ring);
+    return true;
+}
+
+void teff__cancel_leave(teff__message *message)
+{
+    teff__cancel_entry *entry = teff__message_entry(message);
+    teff__ring_remove(&entry->ring);
+    (void)teff_cancel_unref(entry->cancel);
 }
 
 /* The whole id of the callback that a link names. */

@@ -229,11 +229,16 @@ static void receive(teff__client *client, teff__callback *callback, uint32_t slo
     finish(client, callback, teff__stripe_open_id(client->stripe, slot));
 }
 
-/* A source has fired: its calls are claimed, and come with the done list. */
+/*
+ * A source has fired: requests to observers that wait are answered, its calls are claimed, and come
+ * with the done list.
+ */
 static void cancel_branch(teff__client *client, teff__message *message)
 {
     const teff__registry *registry = &client->exchange->registry;
     const teff__cancel_branch *branch = (const teff__cancel_branch *)(const void *)message;
+    if (!teff__ring_empty(&branch->requests))
+        teff__client_cancel_requests(client, branch->cancel);
     for (uint64_t id = teff__cancel_first(registry, branch); id != 0;
          id = teff__cancel_next(registry, id))
         (void)teff__stripe_claim(client->stripe, id, NULL, TEFF_ECANCELED);
@@ -272,7 +277,7 @@ static void take_mail(teff__client *client)
             (void)teff__status_keep(&client->statuses, &client->exchange->registry, client->postbox,
                                     teff__status_of(message));
         else
-            teff__queue_push(&client->requests, mail);
+            teff__client_take_request(client, message);
     }
 }
 

@@ -225,6 +225,12 @@ TEFF__INTERNAL bool teff__client_post(teff__exchange *exchange, uint32_t stripe,
 /* Nobody reads the mail from now on: what lies there is refused, by us or by its senders. */
 TEFF__INTERNAL void teff__client_stop_reading(teff__client *client);
 
+/* A request to an observer that came as mail: it waits to be served. */
+TEFF__INTERNAL void teff__client_take_request(teff__client *client, teff__message *message);
+
+/* Answers the requests that wait to be served and were sent under that source, which has fired. */
+TEFF__INTERNAL void teff__client_cancel_requests(teff__client *client, const teff_cancel *cancel);
+
 /* Refuses the requests to observers that were taken and not served. */
 TEFF__INTERNAL void teff__client_refuse_requests(teff__client *client);
 

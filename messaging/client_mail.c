@@ -59,6 +59,26 @@ void teff__client_post_chain(teff__exchange *exchange, uint32_t index, teff__lin
     post(exchange, &exchange->registry.stripes[index], newest, oldest);
 }
 
+void teff__client_take_request(teff__client *client, teff__message *message)
+{
+    const teff__stripe *stripe = client->stripe;
+    /* Where its source has fired already it is refused when its turn comes, which is soon. */
+    if ((message->held & TEFF__HELD_SOURCE) != 0)
+        (void)teff__cancel_enter(message, (uint32_t)(stripe - client->exchange->registry.stripes),
+                                 NULL);
+    teff__queue_push(&client->requests, &message->link);
+}
+
+void teff__client_cancel_requests(teff__client *client, const teff_cancel *cancel)
+{
+    teff__queue requests = client->requests, kept = { NULL, NULL }, taken = { NULL, NULL };
+    for (teff__link *link; (link = teff__queue_pop(&requests)) != NULL;)
+        teff__queue_push(teff__cancel_of((teff__message *)link) == cancel ? &taken : &kept, link);
+    client->requests = kept;
+    for (teff__link *link; (link = teff__queue_pop(&taken)) != NULL;)
+        teff__exchange_reject(client->exchange, (teff__message *)link, TEFF_ECANCELED, NULL);
+}
+
 void teff__client_refuse_requests(teff__client *client)
 {
     teff__link *requests = client->requests.head;

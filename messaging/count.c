@@ -43,6 +43,9 @@ teff_end teff__end_of_answer(const teff__message *answer)
         return TEFF_END_CANCELED_QUEUED;
     if (answer->kind == TEFF__MESSAGE_STATUS) /* the runtime's own */
         return teff__end_of_code(answer->code);
+    /* the turn did what its source asked for, and the caller waited to hear it */
+    if (answer->code == TEFF_ECANCELED && (answer->flags & TEFF__MESSAGE_UNDER) != 0)
+        return TEFF_END_CANCELED_RUNNING;
     return ran ? TEFF_END_ERROR : teff__end_of_code(answer->code);
 }
 

@@ -8,6 +8,7 @@
 #include "messaging/message.h"
 
 #include "messaging/bytes.h"
+#include "messaging/cancel.h"
 
 #include "teff/status.h"
 
@@ -32,6 +33,34 @@ int teff__postbox_refusal(const teff_method *method)
                : TEFF_ENOMEM;
 }
 
+int teff__postbox_take_under(teff__postbox *postbox, const teff_interface *of, uint32_t number,
+                             teff_cancel *cancel, teff__message **ret)
+{
+    const teff_method *method = &of->methods[number];
+    const uint32_t size_class =
+        teff__message_class(sizeof(teff__cancel_entry) + method->arg_size, method->ret_size);
+    if (size_class == TEFF__MESSAGE_HEAP)
+        return TEFF_EINVAL;
+    teff__message *message = teff__pool_take(&postbox->pools[size_class]);
+    if (message == NULL)
+        return TEFF_ENOMEM;
+    message->home = &postbox->pools[size_class];
+    message->of = of;
+    message->method = (uint16_t)number;
+    message->value = TEFF__MESSAGE_HEADER + sizeof(teff__cancel_entry);
+    message->hops = message->path_count = 0;
+    message->kind = TEFF__MESSAGE_REQUEST;
+    message->flags = TEFF__MESSAGE_UNDER;
+    message->size_class = (uint8_t)size_class;
+    message->held = TEFF__HELD_SOURCE;
+    teff__cancel_entry *entry = teff__message_entry(message);
+    entry->cancel = teff_cancel_ref(cancel);
+    teff__ring_init(&entry->ring);
+    entry->place = NULL;
+    *ret = message;
+    return 0;
+}
+
 void teff__postbox_flush(teff__postbox *postbox)
 {
     if (postbox->returns_home == NULL)
@@ -43,17 +72,21 @@ void teff__postbox_flush(teff__postbox *postbox)
 void teff__message_hold(teff__message *message, const teff_method *method)
 {
     teff_bytes **bytes = teff__message_value(message);
+    const uint32_t count = teff__method_argument_bytes(method);
     message->flags |= TEFF__MESSAGE_BUFFERS;
-    message->held = (uint8_t)teff__method_argument_bytes(method);
-    for (uint32_t i = 0; i < message->held; i++)
+    message->held |= (uint8_t)count;
+    for (uint32_t i = 0; i < count; i++)
         (void)teff_bytes_ref(bytes[i]);
 }
 
 void teff__message_release(teff__message *message)
 {
     teff_bytes **bytes = teff__message_value(message);
-    for (uint32_t i = 0; i < message->held; i++)
+    const uint32_t count = message->held & ~(uint32_t)TEFF__HELD_SOURCE;
+    for (uint32_t i = 0; i < count; i++)
         (void)teff_bytes_unref(bytes[i]);
+    if ((message->held & TEFF__HELD_SOURCE) != 0)
+        teff__cancel_leave(message);
     message->held = 0;
 }
 

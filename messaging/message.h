@@ -3,7 +3,8 @@
  * A message: a header of one cache line, a body, and the grain that it is for (when it travels).
  *
  *   line 0      header
- *   body        path of waiting turns (empty today) │ argument │ result: each aligned to 16 bytes
+ *   body        path of waiting turns (empty today), or its source's entry │ argument │ result: each
+ *               aligned to 16 bytes
  *   last line   the reference: filled in only when the message leaves its sender's worker
  *
  * What crosses to another core is the header and the line behind it, a pair that processors fetch
@@ -47,6 +48,10 @@ enum {
     /* the address is a reference's: nothing vouches for it but the grain's id */
     TEFF__MESSAGE_HINT = 4,
     TEFF__MESSAGE_BUFFERS = 8, /* the method has buffers in its argument or result */
+    TEFF__MESSAGE_UNDER = 16,  /* it was sent under a source of cancellation */
+    TEFF__MESSAGE_WAITS = 32, /* … and its caller waits for the answer, also when that has fired */
+    /* of `held`, beside the number of buffers: the body begins with a teff__cancel_entry */
+    TEFF__HELD_SOURCE = 128,
 
     TEFF__MESSAGE_CLASSES = 3,
     /* the class of a message that begins an object of its own, allocated by itself */
@@ -55,7 +60,7 @@ enum {
     TEFF__MESSAGE_REFERENCE = 64,
     /*
      * All of a class's bytes: small enough for 100 in the first-level cache; what most values need;
-     * the largest values with a full path (2 x 1024 + 16 x 8).
+     * the largest values with a full path (2 x 1024 + 16 x 8), or under a source.
      */
     TEFF__MESSAGE_SMALL = 256,
     TEFF__MESSAGE_MEDIUM = 640,
@@ -85,12 +90,27 @@ typedef struct teff__message {
     /* ids of turns at the start of the body; none until deadlocks are detected */
     uint8_t path_count;
     uint8_t kind, flags, size_class;
-    uint8_t held;   /* the value begins with so many pointers to teff_bytes, and a count of each */
+    /*
+     * The value begins with so many pointers to teff_bytes, and a count of each; and whether the
+     * body begins with the entry of a source. Not 0: there is something to give back.
+     */
+    uint8_t held;
     uint8_t warned; /* request: for how many periods it is known to be long, modulo 256 */
     uint8_t unused;
     int32_t code; /* response */
     /* body and reference follow */
 } teff__message;
+
+/*
+ * Of a request that was sent under a source: before its argument, as long as `held` says so. On the
+ * worker or client that has it in a mailbox, or runs it, the entry stands in the list that the
+ * source's branch there has. See cancel.h.
+ */
+typedef struct teff__cancel_entry {
+    struct teff_cancel *cancel; /* a count of it */
+    teff__ring ring;            /* alone: not in a list. The branch's owner */
+    void *place;                /* queued: the activation; running: the turn. The branch's owner */
+} teff__cancel_entry;
 
 /* teff__postbox_take writes several members at once. */
 _Static_assert(offsetof(teff__message, method) + 8 == offsetof(teff__message, size_class) &&
@@ -100,11 +120,23 @@ _Static_assert(offsetof(teff__message, method) + 8 == offsetof(teff__message, si
                "the members that make up one word");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a word's low bytes come first");
 _Static_assert(sizeof(teff_ref) == TEFF__MESSAGE_REFERENCE, "a reference is a line");
+_Static_assert(sizeof(teff__cancel_entry) == 32, "the argument behind it is aligned to 16 bytes");
 _Static_assert(sizeof(teff__message) == TEFF__MESSAGE_HEADER, "the body begins a line");
 
 static inline char *teff__message_body(const teff__message *message)
 {
     return (char *)(uintptr_t)message + TEFF__MESSAGE_HEADER;
+}
+
+/* The entry of a request, where `held` says that there is one; and the other way. */
+static inline teff__cancel_entry *teff__message_entry(const teff__message *message)
+{
+    return (teff__cancel_entry *)(void *)teff__message_body(message);
+}
+
+static inline teff__message *teff__message_of_entry(teff__cancel_entry *entry)
+{
+    return (teff__message *)(void *)((char *)entry - TEFF__MESSAGE_HEADER);
 }
 
 static inline size_t teff__align16(size_t size)
@@ -226,6 +258,14 @@ TEFF__INTERNAL void teff__postbox_return_foreign(teff__postbox *postbox, teff__m
 /* Messages are as large as values may be; a table of methods made by hand may ask for more. */
 TEFF__INTERNAL int teff__postbox_refusal(const teff_method *method);
 
+/*
+ * As teff__postbox_take, with an entry of that source, which gets a count more. TEFF_EINVAL,
+ * TEFF_ENOMEM.
+ */
+TEFF__INTERNAL int teff__postbox_take_under(teff__postbox *postbox, const teff_interface *of,
+                                            uint32_t number, struct teff_cancel *cancel,
+                                            teff__message **ret);
+
 /* A message for that method with its fixed fields filled in, or NULL: see teff__postbox_refusal. */
 static inline teff__message *teff__postbox_take(teff__postbox *postbox, const teff_interface *of,
                                                 uint32_t number)
@@ -264,7 +304,7 @@ static inline uint32_t teff__method_result_bytes(const teff_method *method)
 
 /* A request of a method with buffers takes a count of each that its argument begins with. */
 TEFF__INTERNAL void teff__message_hold(teff__message *message, const teff_method *method);
-/* The message gives back those that its value begins with. */
+/* The message gives back those that its value begins with, and leaves its source. */
 TEFF__INTERNAL void teff__message_release(teff__message *message);
 
 /* Drops a message from a thread that has no postbox at hand: it goes home by itself. */

@@ -67,6 +67,15 @@ typedef struct teff_call_options {
 
     /* A deadline and a chain of its own: may outlive the turn's. Compensation needs it. */
     bool detached;
+
+    /*
+     * What firing `cancel` does to this call once it was sent. False: the call ends at once, the
+     * callee is told, and no answer that it gives after that counts. True: the callee is told, and
+     * its answer ends the call: TEFF_ECANCELED where the request had not begun, else what the turn
+     * makes of it. The deadline holds. (Aligned, since it came later: it stands behind what used to
+     * be the whole structure.)
+     */
+    __attribute__((aligned(8))) bool cancel_waits;
 } teff_call_options;
 
 /*

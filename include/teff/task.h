@@ -51,7 +51,8 @@ TEFF_EXPORT int teff_task_claim(teff_caller *caller, teff_future future, int *re
  * Threads:  the caller's.
  * Suspends: a turn or task; blocks a client.
  * Errors:   TEFF_EINVAL: `duration_ns` is negative. TEFF_EUNAVAILABLE: the silo stops, and it ended
- *           early. TEFF_ELIMIT, TEFF_ENOMEM: no stack is left to go on with meanwhile; it did not
+ *           early. TEFF_ECANCELED: the source that the turn's request was sent under has fired, and
+ *           it ended early, or did not begin. TEFF_ELIMIT, TEFF_ENOMEM: no stack is left to go on with meanwhile; it did not
  *           wait, so return rather than try again: only that gives the worker back.
  */
 TEFF_EXPORT int teff_sleep(teff_caller *caller, int64_t duration_ns);

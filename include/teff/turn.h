@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+typedef struct teff_cancel teff_cancel; /* teff/cancel.h */
+
 /* My grain's key. Ownership: borrows it until the turn ends. Threads: the turn's. */
 TEFF_EXPORT const teff_key *teff_turn_key(const teff_turn *turn);
 
@@ -78,6 +80,31 @@ TEFF_EXPORT int teff_turn_pass(teff_turn *turn, int code);
  * for a simulated silo); INT64_MAX: it does not wait. Threads: the turn's.
  */
 TEFF_EXPORT int64_t teff_turn_deadline_ns(const teff_turn *turn);
+
+/*
+ * The source that my request was sent under, or NULL. Ask whether it has fired (teff_cancel_fired);
+ * give it to calls of my own (teff_call_options), so that they end with mine; take a count of it
+ * (teff_cancel_ref) to know it for longer. A hook has none, nor has a completion function.
+ *
+ * Ownership: borrows it until the turn ends.
+ * Threads:   the turn's.
+ */
+TEFF_EXPORT teff_cancel *teff_turn_cancel(const teff_turn *turn);
+
+/*
+ * Has `canceled` called when my source fires: once, on the turn's worker, while the turn is
+ * suspended; never inside this function, and never after the turn has ended. Of several the newest
+ * comes first. Where there is no source it is never called. It has no caller, so it calls no grain
+ * and waits for nothing; what it does with the state of the grain or with the turn's own variables
+ * is the turn's affair. My caller's outcome does not depend on it.
+ *
+ * Ownership: borrows `user` until `canceled` has returned or the turn has ended.
+ * Threads:   the turn's.
+ * Errors:    TEFF_ECANCELED: it has fired, and `canceled` will not be called. TEFF_EINVAL:
+ *            `canceled` is NULL. TEFF_EINVALIDSTATE: not a turn of a grain, or another thread's.
+ *            TEFF_ENOMEM.
+ */
+TEFF_EXPORT int teff_turn_on_cancel(teff_turn *turn, void (*canceled)(void *user), void *user);
 
 /*
  * Asks for my activation to be deactivated as soon as no turn of it runs any more. Mail that waits

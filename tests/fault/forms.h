@@ -46,7 +46,10 @@ static struct {
     teff__atomic_u32 made, ended, failed, cancelled, sent;
     teff__atomic_u32 slots;           /* completions that will run */
     teff__atomic_u32 observed;        /* turns of observers */
+    teff__atomic_u32 under;           /* calls that were to be made under a source */
+    teff__atomic_u32 told;            /* turns whose source fired while they lingered */
     teff__atomic_u32 runs[SLOTS_MAX]; /* by completion */
+    uint64_t queued;                  /* calls that were cancelled before their turn began */
     teff__atomic_u32 wrong;
     char text[256]; /* what was wrong first */
 } seen;
@@ -150,10 +153,24 @@ static int form_on_carry(teff_turn *turn, struct form *self, const struct parcel
     return arg->number % 3 == 0 && scratch == NULL ? teff_bytes_unref(ret->bytes), TEFF_ENOMEM : 0;
 }
 
+/* In the frame of a turn that lingers. */
+static void on_told(void *user)
+{
+    if (*(int *)user != 0)
+        wrong("a turn was told twice that its source had fired");
+    *(int *)user = 1;
+    (void)add(&seen.told);
+}
+
 static int form_on_linger(teff_turn *turn, struct form *self, const struct parcel *arg,
                           struct receipt *ret)
 {
-    const int r = teff_sleep(turn, MS);
+    int told = 0;
+    int r = teff_turn_on_cancel(turn, on_told, &told);
+    if (r == 0)
+        r = teff_sleep(turn, MS);
+    if (r == TEFF_ECANCELED && !teff_cancel_fired(teff_turn_cancel(turn)))
+        wrong("a turn gives up, and its source has not fired");
     return r != 0 ? r : form_on_carry(turn, self, arg, ret);
 }
 
@@ -299,10 +316,12 @@ static void on_receipt(teff_caller *caller, void *user, const teff_outcome *outc
     ended(outcome->code, MAY_CANCEL | MAY_GO | MAY_STOP, "then");
 }
 
-/* The next call stands under the source, where there is one. */
+/* The next call stands under the source, where there is one; each second waits for the callee. */
 static teff_caller *under(teff_caller *as, teff_cancel *cancel)
 {
-    const teff_call_options options = { .struct_size = sizeof(options), .cancel = cancel };
+    const teff_call_options options = { .struct_size = sizeof(options),
+                                        .cancel = cancel,
+                                        .cancel_waits = add(&seen.under) % 2 != 0 };
     return cancel != NULL ? teff_with(as, &options) : as;
 }
 

@@ -190,6 +190,9 @@ static void stop(void)
         wrong("stop: %s", teff_status_name(r));
     if (here.stopped != (asked == 0))
         wrong("`stopped` ran %d times", here.stopped);
+    teff_counts counts = { .struct_size = sizeof(counts) };
+    must_be_honest(teff_silo_counts(silo, &counts), "counts");
+    seen.queued = counts.ended[TEFF_END_CANCELED_QUEUED];
     if (here.looped == NULL)
         return;
     if (teff_client_close_then(here.looped, on_closed, &here.closed) != 0)

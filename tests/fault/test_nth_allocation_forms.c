@@ -66,4 +66,6 @@ Test(nth_allocation_forms, whichever_fails_each_call_ends_once_and_nothing_is_le
     cr_assert_eq(count_of(&seen.sent), 100);
     cr_assert_eq(count_of(&seen.observed), 2 * WATCHES * 3);
     cr_assert_geq(count_of(&seen.cancelled), 4 * 5); /* of each caller those that came later */
+    cr_assert_geq(count_of(&seen.told), 3);          /* running by then; others were queued */
+    cr_assert_geq(seen.queued, 3);
 }

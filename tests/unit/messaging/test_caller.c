@@ -141,6 +141,24 @@ Test(caller, options_of_a_newer_layout_may_ask_for_what_is_known)
     expect_invalid();
 }
 
+Test(caller, options_of_the_first_layout_ask_for_what_there_was)
+{
+    struct {
+        _Alignas(8) char first[32]; /* size, timeout, source, detached */
+        char behind[sizeof(teff_call_options) - 32];
+    } old;
+    const teff_call_options asked = { .struct_size = 32, .timeout_ns = SECOND };
+    cr_assert_eq(sizeof(teff_call_options), 40);
+    memcpy(&old, &asked, sizeof(old));
+    memset(old.behind, 0xff, sizeof(old.behind)); /* not theirs: a source would be waited for */
+    int token = 0;
+    teff_cancel *const cancel = (teff_cancel *)&token;
+    memcpy(old.first + 16, &cancel, sizeof(cancel));
+    teff_with(&caller, (const teff_call_options *)(const void *)&old);
+    cr_assert_eq(caller.next, TEFF__NEXT_TIMEOUT | TEFF__NEXT_CANCEL);
+    expect(&plain, 5 * SECOND, 0);
+}
+
 Test(caller, a_turns_own_deadline_is_the_latest_for_its_calls)
 {
     caller.deadline_ns = 10 * SECOND;
@@ -180,7 +198,10 @@ Test(caller, options_that_are_null_are_the_calls_error)
 
 Test(caller, options_of_another_size_are_the_calls_error)
 {
-    teff_call_options options = { .struct_size = sizeof(options) - 8, .timeout_ns = SECOND };
+    teff_call_options options = { .struct_size = 32 - 8, .timeout_ns = SECOND };
+    teff_with(&caller, &options);
+    expect_invalid();
+    options.struct_size = 36;
     teff_with(&caller, &options);
     expect_invalid();
     options.struct_size = 0;
