@@ -45,6 +45,28 @@ static void run_other(teff__catalog *catalog, teff__activation *activation, teff
                              "the grain's type does not implement that interface");
 }
 
+/* See teff__turn_hold. */
+TEFF__HOT_INLINE bool hold(teff__turn *turn, teff__message *message, void *result)
+{
+    teff__turn_block *block = &turn->held;
+    if ((message->held & TEFF__HELD_SOURCE) != 0 && !teff__canceling_begin(turn, message, result))
+        return false;
+    block->next = turn->blocks;
+    block->bytes = 0;
+    block->message = message;
+    if (teff__caller_outside(&turn->caller)) /* an observer's turn always ends */
+        teff__ring_init(&block->ring);
+    else
+        teff__ring_push_back(&catalog_of(&turn->caller)->blocks, &block->ring);
+    turn->blocks = block;
+    return true;
+}
+
+bool teff__turn_hold(teff__turn *turn, teff__message *message, void *result)
+{
+    return hold(turn, message, result);
+}
+
 void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__message *message)
 {
     teff_handler *const *table = teff__type_table(activation->type, message->of);
@@ -68,7 +90,7 @@ void teff__turn_run(teff__catalog *catalog, teff__activation *activation, teff__
     teff__turn_begin(&turn, catalog, activation, message, message->deadline_ns);
     teff__value_clear(result, method->ret_size);
     if (TEFF__UNLIKELY((message->flags & (TEFF__MESSAGE_BUFFERS | TEFF__MESSAGE_UNDER)) != 0) &&
-        !teff__turn_hold(&turn, message, result)) {
+        !hold(&turn, message, result)) {
         teff__catalog_reject(catalog, message, TEFF_ECANCELED, NULL);
         return;
     }
@@ -114,19 +136,6 @@ void teff__caller_drop_futures(teff__catalog *catalog, teff_caller *caller)
     const teff__registry *registry = &catalog->exchange->registry;
     for (uint64_t id; (id = teff__future_first(registry, caller)) != 0;)
         teff__caller_drop_future(catalog, caller, id);
-}
-
-bool teff__turn_hold(teff__turn *turn, teff__message *message, void *result)
-{
-    teff__turn_block *block = &turn->held;
-    if ((message->held & TEFF__HELD_SOURCE) != 0 && !teff__canceling_begin(turn, message, result))
-        return false;
-    *block = (teff__turn_block){ .next = turn->blocks, .message = message };
-    teff__ring_init(&block->ring);
-    if (!teff__caller_outside(&turn->caller)) /* an observer's turn always ends */
-        teff__ring_push_back(&catalog_of(&turn->caller)->blocks, &block->ring);
-    turn->blocks = block;
-    return true;
 }
 
 static void block_free(teff__memory *memory, teff__turn_block *block)
