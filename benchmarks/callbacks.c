@@ -415,7 +415,10 @@ static void report_cross(bench_program *bench)
     (void)printf("opened here, answered on the other core, %lld in flight, beside ring.cross:",
                  (long long)depth);
     for (int i = 0; i < 3; i++)
-        (void)printf(" %.2f x by %s%s", ratios[i], names[i], i == 0 ? " (at most 1.30);" : ";");
+        (void)printf(" %.2f x by %s%s", ratios[i], names[i],
+                     i == 0   ? " (at most 1.30);"
+                     : i == 1 ? ";"
+                              : "");
     (void)putchar('\n');
 }
 
@@ -470,7 +473,10 @@ static void report_memory(bench_program *bench, callbacks_memory memory[COLUMNS]
             bench_row *row = bench_add(bench, &samples, "bytes", "callbacks.memory.%d%s",
                                        full != 0 ? CALLBACKS_LIVE : 0, columns[k]->name);
             bench_row_extra(row, "resident", of->resident);
-            (void)printf(" %12.0f %12.0f", of->bytes, of->resident);
+            if (isnan(of->bytes))
+                (void)printf(" %12s %12.0f", "-", of->resident);
+            else
+                (void)printf(" %12.0f %12.0f", of->bytes, of->resident);
             bench_samples_finish(&samples);
         }
         (void)putchar('\n');

@@ -69,7 +69,7 @@ typedef struct teff__canceling {
     void *prefetched[2]; /* what stands behind every item */
     teff__turn *turn;    /* NULL: it has ended */
     registration *newest;
-    bool queued; /* on the run queue */
+    bool queued; /* on the run queue, or running */
 } teff__canceling;
 
 static void canceling_free(teff__catalog *catalog, teff__canceling *canceling)
@@ -78,20 +78,21 @@ static void canceling_free(teff__catalog *catalog, teff__canceling *canceling)
     teff__memory_free(catalog->exchange->memory, canceling, sizeof(*canceling));
 }
 
-/* The turn is suspended: this is another item, and items run one at a time. */
+/*
+ * The turn is suspended: this is another item, and items run one at a time. A function that waits all
+ * the same, by the turn's own pointer, may find it ended: registrations were the turn's.
+ */
 static void run_canceling(teff__worker *worker, teff__item *item)
 {
     teff__canceling *canceling = teff__container_of(item, teff__canceling, item);
-    canceling->queued = false;
-    if (canceling->turn == NULL) {
-        canceling_free(teff__catalog_of(worker), canceling);
-        return;
-    }
-    while (canceling->newest != NULL) {
+    while (canceling->turn != NULL && canceling->newest != NULL) {
         const registration *one = canceling->newest;
         canceling->newest = one->next;
         one->canceled(one->user);
     }
+    canceling->queued = false;
+    if (canceling->turn == NULL)
+        canceling_free(teff__catalog_of(worker), canceling);
 }
 
 /* The functions first, so that they run before a turn that this wakes may end. */

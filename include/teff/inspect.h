@@ -21,20 +21,22 @@
  * hears how they end.
  */
 typedef enum teff_end {
-    TEFF_END_RESPONSE,         /* it was answered, and well */
-    TEFF_END_ERROR,            /* the grain said no, or its handler returned a negative code */
-    TEFF_END_REJECTED,         /* TEFF_EREJECTED: it did not run, and another time it may */
-    TEFF_END_OVERLOADED,       /* TEFF_EOVERLOADED, TEFF_ELIMIT, TEFF_ENOMEM */
-    TEFF_END_UNRECOVERABLE,    /* TEFF_EINVAL, TEFF_EINVALIDSTATE: it did not run, and never will */
-    TEFF_END_TIMED_OUT,        /* TEFF_ETIMEDOUT: nobody answered before its deadline */
-    TEFF_END_CANCELED_UNSENT,  /* TEFF_ECANCELED: its source had fired before it was sent */
-    TEFF_END_CANCELED_QUEUED,  /* while it waited for its turn, so that it never ran */
-    TEFF_END_CANCELED_RUNNING, /* while it ran or was under way; or its caller ended first */
-    TEFF_END_STOPPED,          /* TEFF_EUNAVAILABLE: the silo stopped */
-    TEFF_END_GONE,             /* TEFF_EGONE: the activation or observer was gone */
-    TEFF_END_STUCK,            /* TEFF_ESTUCK: the activation was given up as stuck */
-    TEFF_END_DEADLOCK,         /* TEFF_EDEADLOCK: it could never have ended */
-    TEFF_ENDS                  /* how many there are */
+    TEFF_END_RESPONSE,      /* it was answered, and well */
+    TEFF_END_ERROR,         /* the grain's own code, or a negative one that its handler returned */
+    TEFF_END_REJECTED,      /* TEFF_EREJECTED: it did not run, and another time it may */
+    TEFF_END_OVERLOADED,    /* TEFF_EOVERLOADED, TEFF_ELIMIT, TEFF_ENOMEM */
+    TEFF_END_UNRECOVERABLE, /* TEFF_EINVAL, TEFF_EINVALIDSTATE: it did not run, and never will */
+    TEFF_END_TIMED_OUT,     /* TEFF_ETIMEDOUT: nobody answered before its deadline */
+    TEFF_END_CANCELED_UNSENT, /* TEFF_ECANCELED: its source had fired before it was sent */
+    TEFF_END_CANCELED_QUEUED, /* while it waited for its turn, so that it never ran */
+    /* while it ran, so that its handler may have returned TEFF_ECANCELED; or was under way; or its
+       caller ended first */
+    TEFF_END_CANCELED_RUNNING,
+    TEFF_END_STOPPED,  /* TEFF_EUNAVAILABLE: the silo stopped */
+    TEFF_END_GONE,     /* TEFF_EGONE: the activation or observer was gone */
+    TEFF_END_STUCK,    /* TEFF_ESTUCK: the activation was given up as stuck */
+    TEFF_END_DEADLOCK, /* TEFF_EDEADLOCK: it could never have ended */
+    TEFF_ENDS          /* how many there are */
 } teff_end;
 
 /* What a silo has counted since its start. Set struct_size to sizeof(teff_counts). */

@@ -10,6 +10,7 @@
 
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ typedef struct argument {
     unsigned long long *value, low, high;
 } argument;
 
-/* Exits where an argument is unknown, no number, or out of its range. */
+/* Exits where an argument asks for help, is unknown, no number, or out of its range. */
 static inline void arguments_read(const char *program, const argument *known, size_t known_count,
                                   int count, char **given)
 {
@@ -38,11 +39,16 @@ static inline void arguments_read(const char *program, const argument *known, si
             *known[k].value = value;
             continue;
         }
-        fprintf(stderr, "%s: what is %s? It takes\n", program, given[i]);
+        const bool help = strcmp(given[i], "--help") == 0;
+        FILE *to = help ? stdout : stderr;
+        if (help)
+            fprintf(to, "%s takes\n", program);
+        else
+            fprintf(to, "%s: what is %s? It takes\n", program, given[i]);
         for (k = 0; k < known_count; k++)
-            fprintf(stderr, "  %s=%llu   (%llu to %llu)\n", known[k].name, *known[k].value,
+            fprintf(to, "  %s=%llu   (%llu to %llu)\n", known[k].name, *known[k].value,
                     known[k].low, known[k].high);
-        exit(2);
+        exit(help ? 0 : 2);
     }
 }
 
