@@ -243,15 +243,6 @@ TEFF__HOT_INLINE teff__activation *teff__catalog_hinted(const teff__catalog *cat
     return activation;
 }
 
-static inline int teff__catalog_send(teff__catalog *catalog, teff_ref *to, teff__message *message)
-{
-    teff__activation *activation = teff__catalog_hinted(catalog, to);
-    if (TEFF__UNLIKELY(activation == NULL))
-        return teff__catalog_send_slow(catalog, to, message);
-    teff__catalog_set_target(catalog, message, activation->record.hash);
-    return teff__catalog_deliver(catalog, activation, message);
-}
-
 /* Suspends the running turn or task after a successful teff__worker_reserve. */
 static inline void teff__catalog_suspend(teff__catalog *catalog, teff__waiter *waiter)
 {

@@ -240,13 +240,13 @@ static int send_from_client(teff__client *client, teff__request *request, teff__
 
 static int send_from_worker(teff__catalog *catalog, teff_ref *to, teff__message *message)
 {
-    if ((message->held & TEFF__HELD_SOURCE) == 0)
-        return teff__catalog_send(catalog, to, message);
     teff__activation *activation = teff__catalog_hinted(catalog, to);
     if (activation == NULL)
         return teff__catalog_send_slow(catalog, to, message);
     teff__catalog_set_target(catalog, message, activation->record.hash);
-    return teff__canceling_deliver(catalog, activation, message);
+    return (message->held & TEFF__HELD_SOURCE) != 0
+               ? teff__canceling_deliver(catalog, activation, message)
+               : teff__catalog_deliver(catalog, activation, message);
 }
 
 /* Takes back what teff__request_send opened, and the message. */
