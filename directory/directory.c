@@ -33,7 +33,7 @@ static teff__directory_shard *shard_of(teff__directory *directory, uint64_t hash
 }
 
 int teff__directory_register(teff__directory *directory, teff__grain_record *record,
-                             uint64_t *ret_address)
+                             uint64_t previous, uint64_t *ret_address)
 {
     teff__directory_shard *shard = shard_of(directory, record->hash);
     teff__mutex_lock(&shard->lock);
@@ -43,6 +43,9 @@ int teff__directory_register(teff__directory *directory, teff__grain_record *rec
             teff__table_find(&shard->table, record->hash, record->type, &record->key);
         if (valid == NULL) {
             teff__table_add(&shard->table, record);
+            valid = record;
+        } else if (valid->address == previous) {
+            teff__table_replace(&shard->table, valid, record);
             valid = record;
         }
         *ret_address = valid->address;

@@ -32,11 +32,11 @@ TEFF__INTERNAL void teff__directory_init(teff__directory *directory, teff__memor
 TEFF__INTERNAL void teff__directory_finish(teff__directory *directory);
 
 /*
- * Inserts `record`, or finds the one that is there. *ret_address is the valid one's, either way.
- * TEFF_ENOMEM.
+ * Inserts `record`, or finds the one that is there; one whose address is `previous` (0: none) makes
+ * way. *ret_address is the valid one's, whichever that is. TEFF_ENOMEM.
  */
 TEFF__INTERNAL int teff__directory_register(teff__directory *directory, teff__grain_record *record,
-                                            uint64_t *ret_address);
+                                            uint64_t previous, uint64_t *ret_address);
 
 /* The address registered for the grain, or 0. */
 TEFF__INTERNAL uint64_t teff__directory_find(teff__directory *directory, uint64_t hash,

@@ -68,14 +68,28 @@ void teff__table_add(teff__table *table, teff__grain_record *record)
     table->count++;
 }
 
+/* Where that record stands, which is there. */
+static uint32_t place_of(const teff__table *table, const teff__grain_record *record)
+{
+    const uint32_t mask = table->size - 1;
+    uint32_t place = (uint32_t)record->hash & mask;
+    while (table->entries[place].record != record) {
+        teff_assert(table->entries[place].record != NULL);
+        place = (place + 1) & mask;
+    }
+    return place;
+}
+
+void teff__table_replace(teff__table *table, const teff__grain_record *old,
+                         teff__grain_record *record)
+{
+    table->entries[place_of(table, old)].record = record;
+}
+
 void teff__table_remove(teff__table *table, const teff__grain_record *record)
 {
     const uint32_t mask = table->size - 1;
-    uint32_t hole = (uint32_t)record->hash & mask;
-    while (table->entries[hole].record != record) {
-        teff_assert(table->entries[hole].record != NULL);
-        hole = (hole + 1) & mask;
-    }
+    uint32_t hole = place_of(table, record);
     for (uint32_t place = (hole + 1) & mask; table->entries[place].record != NULL;
          place = (place + 1) & mask) {
         /*

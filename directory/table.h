@@ -21,8 +21,8 @@
 
 typedef struct teff__grain_record {
     teff_key key;
-    uint32_t type; /* the type's number in this silo */
-    uint32_t unused;
+    uint32_t type;    /* the type's number in this silo */
+    uint32_t used;    /* for the one in which it stands: the coarse time of its last use */
     uint64_t hash;    /* of type and key; fixed */
     uint64_t address; /* of the activation; see directory/address.h */
 } teff__grain_record;
@@ -57,6 +57,10 @@ TEFF__INTERNAL teff__grain_record *teff__table_find_hash(const teff__table *tabl
 
 /* Adds a record whose grain is not there, after a successful reserve. */
 TEFF__INTERNAL void teff__table_add(teff__table *table, teff__grain_record *record);
+
+/* Puts a record in the place of one that is there, of the same grain. */
+TEFF__INTERNAL void teff__table_replace(teff__table *table, const teff__grain_record *old,
+                                        teff__grain_record *record);
 
 /* Removes exactly this record, which is there. */
 TEFF__INTERNAL void teff__table_remove(teff__table *table, const teff__grain_record *record);

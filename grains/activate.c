@@ -23,9 +23,15 @@ static void schedule(teff__catalog *catalog, teff__activation *activation)
     teff__worker_push(&catalog->worker, &activation->item);
 }
 
-static void activation_free(teff__catalog *catalog, teff__activation *activation)
+static void count_gone(teff__catalog *catalog, int reason)
+{
+    teff__atomic_u64_increment_owner(&catalog->gone[reason]);
+}
+
+static void activation_free(teff__catalog *catalog, teff__activation *activation, int reason)
 {
     const uint64_t address = activation->record.address;
+    count_gone(catalog, reason);
     teff__slotmap_remove(&catalog->activations, teff__address_slot(address),
                          teff__address_generation(address));
     teff__memory_free(catalog->exchange->memory, activation,
@@ -56,14 +62,18 @@ int teff__activation_create(teff__catalog *catalog, const teff__type *type, cons
     activation->record.key = *key;
     activation->record.type = type->id;
     activation->record.hash = hash;
+    teff__ring_init(&activation->ring);
     int r = take_address(catalog, activation, &activation->record.address);
     if (r != 0) {
         teff__memory_free(catalog->exchange->memory, activation, teff__activation_bytes(type));
         return r;
     }
-    r = teff__directory_register(&catalog->grains->directory, &activation->record, ret_address);
-    if (r != 0 || *ret_address != activation->record.address)
-        activation_free(catalog, activation); /* it never ran */
+    teff__atomic_u64_increment_owner(&catalog->made);
+    r = teff__directory_register(&catalog->grains->directory, &activation->record, 0, ret_address);
+    if (r != 0)
+        activation_free(catalog, activation, TEFF_DEACTIVATED_DIRECTORY);
+    else if (*ret_address != activation->record.address)
+        activation_free(catalog, activation, TEFF_DEACTIVATED_DUPLICATE); /* it never ran */
     return r;
 }
 
@@ -83,8 +93,10 @@ static void give_up(teff__catalog *catalog, teff__activation *activation, int co
     teff__link *mail = take_mail(activation);
     if (activation->state != TEFF__ACTIVATION_GONE)
         teff__activation_become(activation, TEFF__ACTIVATION_GONE);
+    teff__collect_leave(catalog, activation);
     teff__directory_unregister(&catalog->grains->directory, &activation->record);
-    activation_free(catalog, activation);
+    activation_free(catalog, activation,
+                    activation->reason != 0 ? activation->reason : TEFF_DEACTIVATED_FAILED);
     while (mail != NULL) {
         teff__message *message = (teff__message *)mail;
         mail = mail->next;
@@ -129,7 +141,10 @@ static void reactivate(teff__catalog *catalog, teff__activation *activation)
                          teff__address_generation(old));
     teff__directory_replace(&catalog->grains->directory, &activation->record, address);
     memset(activation->data, 0, activation->type->def.state_size);
+    count_gone(catalog, activation->reason);
+    teff__atomic_u64_increment_owner(&catalog->made);
     activation->reason = 0;
+    activation->keep = 0;
     activation->served = false;
     teff__activation_become(activation, TEFF__ACTIVATION_CREATING);
     schedule(catalog, activation);
@@ -158,12 +173,14 @@ static void activate(teff__catalog *catalog, teff__activation *activation)
         return;
     }
     teff__activation_become(activation, TEFF__ACTIVATION_VALID);
+    teff__collect_enter(catalog, activation);
     rest(catalog, activation);
 }
 
 static void deactivate(teff__catalog *catalog, teff__activation *activation)
 {
     teff__activation_become(activation, TEFF__ACTIVATION_DEACTIVATING);
+    teff__collect_leave(catalog, activation);
     activation->flags = TEFF__ACTIVATION_BUSY;
     if (activation->type->def.deactivate != NULL) {
         teff__turn turn;
@@ -185,6 +202,7 @@ static void deactivate(teff__catalog *catalog, teff__activation *activation)
 static void rest(teff__catalog *catalog, teff__activation *activation)
 {
     const bool mail = activation->mailbox.head != NULL;
+    activation->record.used = catalog->coarse;
     /* When the silo stops, no other activation will serve the mail: this one does, first. */
     if (TEFF__UNLIKELY(activation->reason != 0) &&
         !(mail && catalog->phase >= TEFF__STOP_DEACTIVATE))
@@ -222,6 +240,7 @@ static void activation_run(teff__worker *worker, teff__item *item)
     if (TEFF__LIKELY(message != NULL)) {
         activation->mail_count--;
         activation->flags = TEFF__ACTIVATION_BUSY;
+        activation->record.used = catalog->coarse;
         if (TEFF__LIKELY(message->deadline_ns > catalog->doubt_ns) ||
             !teff__message_expired(&catalog->exchange->registry, message, worker->now_ns))
             teff__turn_run(catalog, activation, message);

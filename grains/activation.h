@@ -34,14 +34,18 @@ typedef struct teff__activation {
     teff__grain_record record;
     const teff__type *type;
     uint32_t mail_count;
-    uint8_t state;            /* teff__activation_state */
-    uint8_t flags;            /* scheduled, busy */
-    uint8_t reason;           /* why it is to be deactivated, the first one given; 0: it is not */
-    bool served;              /* it ran at least one request */
+    uint8_t state;   /* teff__activation_state */
+    uint8_t flags;   /* scheduled, busy */
+    uint8_t reason;  /* why it is to be deactivated, the first one given; 0: it is not */
+    bool served;     /* it ran at least one request */
+    teff__ring ring; /* of those that may become idle; see grains/collect.h */
+    uint32_t keep;   /* until when it is not idle, as the collector counts; 0: no wish */
+    uint32_t unused;
     _Alignas(16) char data[]; /* the grain's own state */
 } teff__activation;
 
-_Static_assert(sizeof(teff__activation) == 128, "what an idle grain costs most");
+_Static_assert(sizeof(teff__activation) == 144, "what an idle grain costs most");
+_Static_assert(offsetof(teff__activation, ring) <= 128, "what a call touches is in two lines");
 
 static inline size_t teff__activation_bytes(const teff__type *type)
 {

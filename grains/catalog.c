@@ -240,7 +240,9 @@ static void sweep(teff__worker *worker)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     bool walked = false;
+    catalog->coarse = teff__coarse(worker->now_ns);
     teff__timeout_pass(catalog);
+    teff__collect_pass(catalog);
     if (TEFF__UNLIKELY(worker->now_ns >= catalog->look_ns))
         teff__long_calls_look(catalog);
     if (worker->now_ns < catalog->sweep_after_ns)
@@ -273,6 +275,8 @@ static int64_t due_ns(teff__worker *worker)
         due = catalog->sweep_after_ns;
     const int64_t look_ns = teff__long_calls_due_ns(catalog);
     due = look_ns < due ? look_ns : due;
+    const int64_t collect_ns = teff__collect_due_ns(catalog);
+    due = collect_ns < due ? collect_ns : due;
     const int64_t stop_ns = teff__stop_due_ns(catalog);
     return due < stop_ns ? due : stop_ns;
 }
@@ -346,6 +350,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
         teff__atomic_i64_load_relaxed(&exchange->response_timeout_ns);
     catalog->tag = teff__address_tag(index, TEFF__ADDRESS_ACTIVATION);
     teff__slotmap_init(&catalog->activations, memory);
+    teff__collector_init(catalog);
     teff__routes_init(&catalog->routes, memory, index, TEFF__ROUTES_MAX);
     teff__ring_init(&catalog->sleepers);
     teff__ring_init(&catalog->tasks);
@@ -357,6 +362,19 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
         catalog->control[i].kind = TEFF__MESSAGE_CONTROL;
     catalog->inspected.message.kind = TEFF__MESSAGE_INSPECT;
     return 0;
+}
+
+void teff__catalog_count_grains(const teff__catalog *catalog, teff_grain_counts *ret)
+{
+    uint64_t gone = 0;
+    for (int reason = 0; reason < TEFF_DEACTIVATED_REASONS; reason++) {
+        const uint64_t of_it = teff__atomic_u64_load_relaxed(&catalog->gone[reason]);
+        ret->gone[reason] += of_it;
+        gone += of_it;
+    }
+    const uint64_t made = teff__atomic_u64_load_relaxed(&catalog->made);
+    ret->made += made;
+    ret->resident += made > gone ? made - gone : 0; /* one may go in between */
 }
 
 /* Drops what nobody will look at any more: the mail of a worker that has ended. */

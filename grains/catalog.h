@@ -14,10 +14,13 @@
 #include "directory/directory.h"
 #include "directory/route.h"
 #include "grains/activation.h"
+#include "grains/collect.h"
 #include "grains/inspect.h"
 #include "grains/key.h"
 #include "messaging/caller.h"
 #include "messaging/exchange.h"
+
+#include "teff/inspect.h"
 
 /* What stop asks of a worker, one after the other; see grains/stop.h. */
 typedef enum teff__stop_phase {
@@ -40,9 +43,17 @@ struct teff__grains {
     teff__atomic_u32 next_worker;   /* for tasks that name none */
     int64_t long_call_ns;           /* how old a call is that is long */
     void (*long_call)(void *user, const teff_long_call *call);
+    void (*notice)(void *user, const teff_notice *notice);
     int (*worker_start)(void *user, uint32_t worker, void **ret_context);
     void (*worker_stop)(void *user, void *context);
     void *user;
+    uint32_t mailbox_warn;
+    teff_placement placement; /* of types that say nothing */
+    int64_t idle_ns, idle_quantum_ns;
+    int64_t activate_timeout_ns, deactivate_timeout_ns, stuck_ns;
+    uint64_t activations_max;
+    uint32_t shed_at_percent, shed_to_percent;
+    int64_t shed_period_ns;
     /*
      * What a worker tells the silo: that it began, or could not; did what the phase of stop asked;
      * ended.
@@ -64,15 +75,19 @@ struct teff__catalog {
     int64_t doubt_ns;             /* `moved_ns`, and now at least: renewed once a pass */
     int64_t moved_ns;             /* requests of deadlines up to here are looked at more closely */
     uint64_t tag;                 /* of the addresses of its activations */
+    uint32_t coarse;              /* the pass's time as grains are marked with; see coarse_of */
+    uint32_t mailbox_max;         /* the silo's: from so many on a mailbox is looked at */
     teff__slotmap activations;
+    teff__collector collector;
+    teff__atomic_u64 made; /* activations, ever. Statistics: the worker; anybody */
+    teff__atomic_u64 gone[TEFF_DEACTIVATED_REASONS]; /* of those, by reason */
     teff__routes routes;
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__outgoing *outgoing;
-    uint32_t suspended;   /* turns and tasks that wait */
-    uint32_t walks;       /* numbers them; see grains/waiting.h */
-    uint32_t mailbox_max; /* the silo's */
-    bool begun;           /* worker_start, if any, succeeded */
-    bool gate_closed;     /* stop: no new calls */
+    uint32_t suspended; /* turns and tasks that wait */
+    uint32_t walks;     /* numbers them; see grains/waiting.h */
+    bool begun;         /* worker_start, if any, succeeded */
+    bool gate_closed;   /* stop: no new calls */
     bool phase_acknowledged;
     teff__stop_phase phase;
     int64_t sweep_after_ns; /* no sweep before */
@@ -115,6 +130,10 @@ TEFF__INTERNAL int teff__catalog_init(teff__catalog *catalog, teff__grains *grai
  */
 TEFF__INTERNAL void teff__catalog_drain(teff__catalog *catalog);
 TEFF__INTERNAL void teff__catalog_finish(teff__catalog *catalog);
+
+/* Adds this worker's activations and routes to what is counted already. Any thread. */
+TEFF__INTERNAL void teff__catalog_count_grains(const teff__catalog *catalog,
+                                               teff_grain_counts *ret);
 
 /* Posts what was collected for other workers, and for clients. */
 TEFF__INTERNAL void teff__catalog_post_all(teff__catalog *catalog);

@@ -281,3 +281,11 @@ int teff_turn_deactivate(teff_turn *turn)
     teff__activation_ask(catalog_of(turn), turn_of(turn)->activation, TEFF_DEACTIVATED_REQUEST);
     return 0;
 }
+
+int teff_turn_delay_deactivation(teff_turn *turn, int64_t duration_ns)
+{
+    if (!is_grain(turn))
+        return TEFF_EINVALIDSTATE;
+    teff__collect_delay(catalog_of(turn), turn_of(turn)->activation, duration_ns);
+    return 0;
+}

@@ -33,6 +33,15 @@ static inline int64_t teff__clock_now_ns(const teff__clock *clock)
     return (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
+/*
+ * Coarse time, to mark what is used: units of 2^20 ns, about a millisecond, modulo 2^32, which is 52
+ * days. Only differences mean anything.
+ */
+static inline uint32_t teff__coarse(int64_t now_ns)
+{
+    return (uint32_t)((uint64_t)now_ns >> 20);
+}
+
 /* a + b, which stays at INT64_MAX where it would overflow; b is not negative. */
 static inline int64_t teff__time_add(int64_t a, int64_t b)
 {

@@ -30,6 +30,11 @@
 #define RESPONSE_TIMEOUT_NS INT64_C(30000000000)
 #define STOP_TIMEOUT_NS     INT64_C(10000000000)
 #define LONG_CALL_NS        INT64_C(20000000000)
+#define IDLE_NS             INT64_C(900000000000)
+#define IDLE_QUANTUM_NS     INT64_C(60000000000)
+#define HOOK_TIMEOUT_NS     INT64_C(30000000000)
+#define STUCK_TURN_NS       INT64_C(7200000000000)
+#define SHED_PERIOD_NS      INT64_C(5000000000)
 #define MAILBOX_MAX         65536
 #define PAGE_BYTES          4096
 /* All the time there is, so that a sum with a clock's does not overflow. */
@@ -112,6 +117,18 @@ int teff_silo_counts(const teff_silo *silo, teff_counts *ret)
     return teff__sized_give(ret, sizeof(counts), sizeof(counts), &counts);
 }
 
+int teff_silo_grain_counts(const teff_silo *silo, teff_grain_counts *ret)
+{
+    if (silo == NULL || ret == NULL)
+        return TEFF_EINVAL;
+    if (teff__exchange_forked(&silo->exchange) || silo->exchange.registry.stripes == NULL)
+        return TEFF_EINVALIDSTATE;
+    teff_grain_counts counts = { .struct_size = ret->struct_size };
+    for (uint32_t i = 0; i < silo->built; i++)
+        teff__catalog_count_grains(silo->grains.catalogs[i], &counts);
+    return teff__sized_give(ret, sizeof(counts), sizeof(counts), &counts);
+}
+
 const char *teff__silo_state_text(teff_silo *silo)
 {
     teff__mutex_lock(&silo->exchange.lock);
@@ -180,6 +197,12 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
     options->response_timeout_ns = timeout_of(options->response_timeout_ns, RESPONSE_TIMEOUT_NS);
     options->stop_timeout_ns = timeout_of(options->stop_timeout_ns, STOP_TIMEOUT_NS);
     options->long_call_ns = timeout_of(options->long_call_ns, LONG_CALL_NS);
+    options->idle_ns = timeout_of(options->idle_ns, IDLE_NS);
+    options->idle_quantum_ns = timeout_of(options->idle_quantum_ns, IDLE_QUANTUM_NS);
+    options->activate_timeout_ns = timeout_of(options->activate_timeout_ns, HOOK_TIMEOUT_NS);
+    options->deactivate_timeout_ns = timeout_of(options->deactivate_timeout_ns, HOOK_TIMEOUT_NS);
+    options->stuck_ns = timeout_of(options->stuck_ns, STUCK_TURN_NS);
+    options->shed_period_ns = timeout_of(options->shed_period_ns, SHED_PERIOD_NS);
     if (options->mailbox_max == 0)
         options->mailbox_max = MAILBOX_MAX;
     return 0;
@@ -218,6 +241,18 @@ static void silo_init(teff_silo *silo)
     grains->stop_timeout_ns = options->stop_timeout_ns;
     grains->long_call_ns = options->long_call_ns;
     grains->long_call = options->long_call;
+    grains->notice = options->notice;
+    grains->mailbox_warn = options->mailbox_warn;
+    grains->placement = options->placement;
+    grains->idle_ns = options->idle_ns;
+    grains->idle_quantum_ns = options->idle_quantum_ns;
+    grains->activate_timeout_ns = options->activate_timeout_ns;
+    grains->deactivate_timeout_ns = options->deactivate_timeout_ns;
+    grains->stuck_ns = options->stuck_ns;
+    grains->activations_max = options->activations_max;
+    grains->shed_at_percent = options->shed_at_percent;
+    grains->shed_to_percent = options->shed_to_percent;
+    grains->shed_period_ns = options->shed_period_ns;
     grains->worker_start = options->worker_start;
     grains->worker_stop = options->worker_stop;
     grains->user = options->user;

@@ -76,6 +76,12 @@ typedef struct teff_call_options {
      * be the whole structure.)
      */
     __attribute__((aligned(8))) bool cancel_waits;
+
+    /*
+     * On which worker the grain is made, if this call is the one that makes it: its number + 1. 0:
+     * as the type says. Where there is no such worker the call answers TEFF_EINVAL.
+     */
+    __attribute__((aligned(8))) uint32_t place;
 } teff_call_options;
 
 /*

@@ -23,11 +23,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Why an activation is deactivated. */
+/* Why an activation goes: the first reason there was. */
 enum {
+    /* `deactivate` hears of these … */
     TEFF_DEACTIVATED_REQUEST = 1, /* teff_turn_deactivate */
-    TEFF_DEACTIVATED_STOP = 2     /* the silo stops */
+    TEFF_DEACTIVATED_STOP = 2,    /* the silo stops */
+    TEFF_DEACTIVATED_IDLE = 3,    /* no turn for idle_ns */
+    TEFF_DEACTIVATED_MEMORY = 4,  /* memory is short, and others were used later */
+    TEFF_DEACTIVATED_COLLECT = 5, /* teff_silo_collect */
+    /* … and not of these, which teff_silo_grain_counts counts as well */
+    TEFF_DEACTIVATED_FAILED = 6,    /* `activate` failed, or was not over in time */
+    TEFF_DEACTIVATED_DUPLICATE = 7, /* another worker's was registered first */
+    TEFF_DEACTIVATED_DIRECTORY = 8, /* the grain directory could not be asked */
+    TEFF_DEACTIVATED_STUCK = 9,     /* given up: a turn, or `deactivate`, did not end in time */
+    TEFF_DEACTIVATED_REASONS        /* how many there are, and 0, which is none */
 };
+
+/* On which worker an activation is made, where the call does not say (teff_call_options). */
+typedef enum teff_placement {
+    TEFF_PLACE_DEFAULT, /* as the silo's options say, or else as the next */
+    TEFF_PLACE_CALLER,  /* that of the turn or task that calls; for a client's call as the next */
+    TEFF_PLACE_HASH,    /* by the grain's id: any worker, but always the same one */
+    TEFF_PLACE_LEAST_LOADED /* the one with the fewest activations */
+} teff_placement;
 
 /* Everything it points to is borrowed until the silo is destroyed; the struct itself is copied. */
 typedef struct teff_grain_type {
@@ -46,7 +64,22 @@ typedef struct teff_grain_type {
     int (*activate)(teff_turn *turn, void *self);
     void (*deactivate)(teff_turn *turn, void *self, int reason);
 
-    int64_t idle_ns; /* how long without a turn before it is deactivated; not implemented */
+    /*
+     * How long without a turn before it is deactivated, rounded up to the silo's idle_quantum_ns
+     * and then to the type's own. 0: as the silo's options say; INT64_MAX, or more than 30 days:
+     * never. A turn may ask for longer: teff_turn_delay_deactivation.
+     */
+    int64_t idle_ns;
+    int64_t idle_quantum_ns; /* 0: the silo's alone */
+
+    teff_placement placement; /* for a stateless worker it means nothing */
+    /*
+     * Not 0: a grain of this type is a *stateless worker*: a pool of up to so many activations in
+     * the silo. A call gets one that is idle, on the caller's worker where there is one; another is
+     * made only while all that the worker has are busy, and idle ones go after idle_ns. Calls of
+     * one sender may run at once, and in any order; activations share no state. At most 65,535.
+     */
+    uint32_t stateless_max;
 } teff_grain_type;
 
 #ifndef __cplusplus

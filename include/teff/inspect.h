@@ -62,6 +62,46 @@ typedef struct teff_counts {
  */
 TEFF_EXPORT int teff_silo_counts(const teff_silo *silo, teff_counts *ret);
 
+/* What a silo has counted of its grains. Set struct_size to sizeof(teff_grain_counts). */
+typedef struct teff_grain_counts {
+    size_t struct_size; /* sizeof(teff_grain_counts) */
+    uint64_t resident;  /* activations that there are, of stateless workers too */
+    uint64_t made;      /* that there ever were: one that never ran is among them */
+    uint64_t gone[TEFF_DEACTIVATED_REASONS]; /* of those, why they went: TEFF_DEACTIVATED_… */
+    uint64_t routes;                         /* that workers keep to grains on other workers */
+} teff_grain_counts;
+
+/*
+ * Fills in *ret: a statistic, exact where nothing moves meanwhile. Takes no lock and allocates
+ * nothing.
+ *
+ * Ownership: writes *ret, whose struct_size is set.
+ * Threads:   any.
+ * Suspends:  no.
+ * Errors:    as teff_silo_counts.
+ */
+TEFF_EXPORT int teff_silo_grain_counts(const teff_silo *silo, teff_grain_counts *ret);
+
+/* What a notice is about. */
+typedef enum teff_notice_kind {
+    TEFF_NOTICE_MAILBOX,    /* `count` messages wait for the grain: more than mailbox_warn */
+    TEFF_NOTICE_ACTIVATE,   /* the grain was given up: `activate` took too long */
+    TEFF_NOTICE_DEACTIVATE, /* the grain was given up: `deactivate` took too long */
+    TEFF_NOTICE_STUCK,      /* the grain was given up: a turn took longer than stuck_ns */
+    TEFF_NOTICE_GRAINS,     /* there are `count` activations: no more may be */
+    TEFF_NOTICE_MEMORY      /* memory is short: `count` activations are to go */
+} teff_notice_kind;
+
+/* What a silo lets the program know: `notice` of teff_silo_options. All of it is borrowed. */
+struct teff_notice {
+    size_t struct_size; /* sizeof(teff_notice) */
+    teff_notice_kind kind;
+    int worker;       /* that noticed */
+    teff_ref grain;   /* its type is NULL where it is about none */
+    uint64_t count;   /* by kind; else 0 */
+    const char *text; /* all of it as a sentence, for a log */
+};
+
 /* An open call, as a filter's function sees it. */
 typedef struct teff_open_call {
     uint64_t id;     /* no other call of the silo has it; a dump names it */

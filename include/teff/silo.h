@@ -31,6 +31,10 @@ struct uv_loop_s;
 typedef struct teff_silo teff_silo;
 
 typedef struct teff_long_call teff_long_call; /* teff/inspect.h */
+typedef struct teff_notice teff_notice;       /* teff/inspect.h */
+
+/* As `routes_max`: no routes are kept. */
+#define TEFF_ROUTES_NONE UINT32_MAX
 
 /* Zero in a member means its default. Set struct_size to sizeof(teff_silo_options). */
 typedef struct teff_silo_options {
@@ -75,6 +79,52 @@ typedef struct teff_silo_options {
      */
     int64_t long_call_ns;
     void (*long_call)(void *user, const teff_long_call *call);
+
+    /*
+     * What the silo wants somebody to know: a mailbox that fills, an activation that it gave up,
+     * memory that runs short. NULL: nobody. Runs as `long_call` does. See teff_notice in
+     * teff/inspect.h.
+     */
+    void (*notice)(void *user, const teff_notice *notice);
+
+    /*
+     * Each worker's cache of the ways to grains on other workers: so many entries, of which the
+     * least recently used make room (3 to 16,777,215; 0: 1,000,000; TEFF_ROUTES_NONE: none is kept,
+     * each call asks the directory), and for how long one is kept that nobody uses (0: 240 s;
+     * INT64_MAX, or more than 10 days: as long as there is room).
+     */
+    uint32_t routes_max;
+    teff_placement placement; /* of types that say nothing */
+    int64_t routes_ttl_ns;
+
+    /* Of types that say nothing; 0: 15 min; INT64_MAX: never. See teff_grain_type. */
+    int64_t idle_ns;
+    int64_t idle_quantum_ns; /* how finely that is kept; 0: 1 min; at least 1 ms */
+
+    /*
+     * How long `activate` and `deactivate` may take; 0: 30 s each; INT64_MAX: for ever. A hook that
+     * sleeps is woken then with TEFF_ECANCELED. One that still waits is given up: after `activate`
+     * callers get TEFF_ECANCELED, after `deactivate` the next activation serves the mail.
+     */
+    int64_t activate_timeout_ns, deactivate_timeout_ns;
+    /*
+     * How long a turn may take that is suspended, not one that runs. Then the activation is given up:
+     * the turn's call ends with TEFF_ESTUCK, what waits is served by a new activation, and the old
+     * one's state is kept until its turn ends, unheard. 0: 2 h; INT64_MAX: for ever.
+     */
+    int64_t stuck_ns;
+
+    uint64_t activations_max; /* in the silo; beyond it TEFF_EOVERLOADED. 0: no limit */
+    uint32_t mailbox_warn;    /* messages that wait for one grain: more give a notice. 0: none do */
+
+    /*
+     * Shedding, off while shed_at_percent is 0: when so much of the memory is used (of
+     * memory_bytes_max, or of what the system lets this process have), the grains that were idle for
+     * longest are deactivated until shed_to_percent should be (0: 75). Looked at every shed_period_ns
+     * (0: 5 s). Grains that have work, or whose types are never idle, stay.
+     */
+    uint32_t shed_at_percent, shed_to_percent;
+    int64_t shed_period_ns;
 } teff_silo_options;
 
 /*
@@ -136,6 +186,16 @@ TEFF_EXPORT int teff_silo_start(teff_silo *silo);
  * Errors:   TEFF_EINVAL: negative. TEFF_EINVALIDSTATE: while teff_silo_start runs, or stopped.
  */
 TEFF_EXPORT int teff_silo_set_response_timeout(teff_silo *silo, int64_t timeout_ns);
+
+/*
+ * Asks for all grains to be deactivated that have had no turn for `idle_ns` (0: all that have no
+ * work), whatever their types say; in the background, a few at a time.
+ *
+ * Threads:  any.
+ * Suspends: no.
+ * Errors:   TEFF_EINVAL: `idle_ns` is negative. TEFF_EINVALIDSTATE: not active.
+ */
+TEFF_EXPORT int teff_silo_collect(teff_silo *silo, int64_t idle_ns);
 
 /*
  * Stops: takes no more calls, lets running requests end and grains deactivate (at most

@@ -115,4 +115,14 @@ TEFF_EXPORT int teff_turn_on_cancel(teff_turn *turn, void (*canceled)(void *user
  */
 TEFF_EXPORT int teff_turn_deactivate(teff_turn *turn);
 
+/*
+ * Keeps my activation, however idle, for `duration_ns` from now at least; INT64_MAX: for good. 0 or
+ * less takes the wish back. The last wish counts, until the grain is deactivated. Memory that is
+ * short does not heed it, nor does teff_silo_collect.
+ *
+ * Threads: the turn's.
+ * Errors:  TEFF_EINVALIDSTATE: not a turn of a grain.
+ */
+TEFF_EXPORT int teff_turn_delay_deactivation(teff_turn *turn, int64_t duration_ns);
+
 #endif

@@ -34,7 +34,7 @@ static teff__grain_record record(uint64_t key, uint64_t hash, uint64_t address)
 static uint64_t registered(teff__grain_record *one)
 {
     uint64_t address = 0;
-    cr_assert_eq(teff__directory_register(&directory, one, &address), 0);
+    cr_assert_eq(teff__directory_register(&directory, one, 0, &address), 0);
     return address;
 }
 
@@ -122,7 +122,7 @@ Test(directory, without_memory_nothing_is_registered)
     uint64_t address = 4711;
     teff__grain_record one = record(1, 11, 100);
     teff__memory_fail_at(&memory, 1);
-    cr_assert_eq(teff__directory_register(&directory, &one, &address), TEFF_ENOMEM);
+    cr_assert_eq(teff__directory_register(&directory, &one, 0, &address), TEFF_ENOMEM);
     cr_assert_eq(address, 4711);
     cr_assert_eq(find(&one), 0);
     cr_assert_eq(registered(&one), 100);
