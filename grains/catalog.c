@@ -351,7 +351,11 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
     catalog->tag = teff__address_tag(index, TEFF__ADDRESS_ACTIVATION);
     teff__slotmap_init(&catalog->activations, memory);
     teff__collector_init(catalog);
-    teff__routes_init(&catalog->routes, memory, index, TEFF__ROUTES_MAX);
+    const teff__routes_options routes = { .worker = index,
+                                          .capacity = TEFF__ROUTES_DEFAULT,
+                                          .ttl_ns = INT64_MAX };
+    r = teff__routes_init(&catalog->routes, memory, &routes);
+    teff_assert(r == 0);
     teff__ring_init(&catalog->sleepers);
     teff__ring_init(&catalog->tasks);
     teff__ring_init(&catalog->blocks);
@@ -433,9 +437,11 @@ void teff__catalog_drain(teff__catalog *catalog)
         teff__memory_free(memory, activation, teff__activation_bytes(activation->type));
     }
     teff__route *route;
-    for (uint32_t slot = 0; (route = teff__slotmap_next(&catalog->routes.slots, &slot)) != NULL;) {
-        drop_queue(catalog, route->waiting.head);
-        teff__queue_init(&route->waiting);
+    for (uint32_t slot = 0; (route = teff__routes_next(&catalog->routes, &slot)) != NULL;) {
+        if (!teff__route_waits(route))
+            continue;
+        drop_queue(catalog, route->wait->messages.head);
+        teff__queue_init(&route->wait->messages);
     }
     drop_futures(catalog);
     teff__statuses_drop(&catalog->statuses, &catalog->exchange->registry, &catalog->postbox);

@@ -61,14 +61,13 @@ static void post_request(teff__catalog *catalog, teff__message *message, uint64_
 
 static void send_by_route(teff__catalog *catalog, teff__route *route, teff__message *message)
 {
-    const teff__type *type = teff__types_by_id(&catalog->grains->types, route->record.type);
-    route->used = true;
-    if (TEFF__UNLIKELY(route->switching)) {
-        teff__message_address_to(message, &type->def.name, &route->record.key);
-        teff__queue_push(&route->waiting, &message->link);
+    const teff__type *type = teff__types_by_id(&catalog->grains->types, route->type);
+    if (TEFF__UNLIKELY(teff__route_waits(route))) {
+        teff__message_address_to(message, &type->def.name, &route->key);
+        teff__queue_push(&route->wait->messages, &message->link);
         return;
     }
-    post_request(catalog, message, route->record.address, type, &route->record.key);
+    post_request(catalog, message, route->address, type, &route->key);
 }
 
 /* The address of the grain's activation: the registered one, or one that is made here. */
@@ -87,9 +86,9 @@ static int find_or_create(teff__catalog *catalog, const teff__type *type, const 
  */
 static teff__route *hinted_route(teff__catalog *catalog, const teff_ref *to)
 {
-    teff__route *route = teff__routes_get(&catalog->routes, to->route);
-    if (route == NULL || !teff__key_equal(&route->record.key, &to->key) || to->type == NULL ||
-        !teff__type_is(teff__types_by_id(&catalog->grains->types, route->record.type), to->type))
+    teff__route *route = teff__routes_get(&catalog->routes, to->route, &to->key);
+    if (route == NULL || to->type == NULL ||
+        !teff__type_is(teff__types_by_id(&catalog->grains->types, route->type), to->type))
         return NULL;
     return route;
 }
@@ -98,7 +97,7 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
 {
     teff__route *route = hinted_route(catalog, to);
     if (TEFF__LIKELY(route != NULL)) {
-        teff__catalog_set_target(catalog, message, route->record.hash);
+        teff__catalog_set_target(catalog, message, route->hash);
         send_by_route(catalog, route, message);
         return 0;
     }
@@ -111,7 +110,7 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
         return TEFF_EINVAL;
     const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, &to->key);
     teff__catalog_set_target(catalog, message, hash);
-    route = teff__routes_find(&catalog->routes, hash, type->id, &to->key);
+    route = teff__routes_find(&catalog->routes, hash, type->id, &to->key, &to->route);
     if (route == NULL) {
         uint64_t address;
         int r = find_or_create(catalog, type, &to->key, hash, &address);
@@ -125,8 +124,12 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
         r = teff__routes_add(&catalog->routes, hash, type->id, &to->key, address, &route);
         if (r != 0)
             return r;
+        if (route == NULL) { /* none are kept */
+            post_request(catalog, message, address, type, &to->key);
+            return 0;
+        }
+        to->route = teff__route_name(&catalog->routes, route);
     }
-    to->route = route->name;
     send_by_route(catalog, route, message);
     return 0;
 }
@@ -191,7 +194,8 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
         return;
     }
     const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, key);
-    teff__route *route = teff__routes_find(&catalog->routes, hash, type->id, key);
+    uint64_t name;
+    teff__route *route = teff__routes_find(&catalog->routes, hash, type->id, key, &name);
     if (route != NULL) {
         forward(catalog, route, message);
         return;
@@ -214,6 +218,8 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
     r = teff__routes_add(&catalog->routes, hash, type->id, key, address, &route);
     if (r != 0)
         refuse(catalog, message, r, NULL);
+    else if (route == NULL)
+        post_request(catalog, message, address, type, key);
     else
         forward(catalog, route, message);
 }
@@ -253,34 +259,33 @@ static void begin_switch(teff__catalog *catalog, teff__route *route)
     memset(probe, 0, sizeof(*probe));
     probe->home = &catalog->postbox.pools[0];
     probe->kind = TEFF__MESSAGE_PROBE;
-    probe->correlation = route->name;
+    probe->correlation = teff__route_name(&catalog->routes, route);
     probe->deadline_ns = INT64_MAX;
-    post_request(catalog, probe, route->record.address,
-                 teff__types_by_id(&catalog->grains->types, route->record.type),
-                 &route->record.key);
-    route->switching = true;
+    if (teff__routes_wait(&catalog->routes, route) != 0) {
+        teff__postbox_drop(&catalog->postbox, probe);
+        return;
+    }
+    post_request(catalog, probe, teff__route_address(route),
+                 teff__types_by_id(&catalog->grains->types, route->type), &route->key);
 }
 
 void teff__dispatch_probed(teff__catalog *catalog, teff__message *probe)
 {
-    teff__route *route = teff__routes_get(&catalog->routes, probe->correlation);
+    teff__route *route = teff__routes_peek(&catalog->routes, probe->correlation);
     const uint64_t address = probe->address;
+    teff__queue waiting;
     teff__postbox_drop(&catalog->postbox, probe);
-    teff_assert(route != NULL && route->switching); /* a switching route is never removed */
-    teff__queue waiting = route->waiting;
-    teff__queue_init(&route->waiting);
-    route->switching = false;
-    if (address == 0 || teff__address_tag_of(address) == catalog->tag)
-        teff__routes_remove(&catalog->routes, route); /* it lives here, or nowhere: look again */
-    else
-        route->record.address = address;
+    teff_assert(route != NULL); /* a waiting route is never removed */
+    /* It lives here, or nowhere: look again. */
+    const bool elsewhere = address != 0 && teff__address_tag_of(address) != catalog->tag;
+    teff__routes_go_on(&catalog->routes, route, elsewhere ? address : 0, &waiting);
     for (teff__link *link; (link = teff__queue_pop(&waiting)) != NULL;) {
         teff__message *message = (teff__message *)link;
         message->address = address;
-        if (address == 0 || teff__address_tag_of(address) == catalog->tag)
-            teff__dispatch_arrived(catalog, message);
-        else
+        if (elsewhere)
             teff__catalog_post(catalog, teff__address_worker(address), message);
+        else
+            teff__dispatch_arrived(catalog, message);
     }
 }
 
@@ -289,6 +294,6 @@ void teff__dispatch_answered(teff__catalog *catalog, teff_ref *to, uint64_t addr
     teff__route *route = hinted_route(catalog, to);
     if (route == NULL && teff__address_tag_of(address) == catalog->tag)
         to->route = address;
-    if (route != NULL && address != 0 && route->record.address != address && !route->switching)
+    if (route != NULL && address != 0 && !teff__route_waits(route) && route->address != address)
         begin_switch(catalog, route);
 }
