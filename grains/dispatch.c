@@ -216,13 +216,14 @@ void teff__dispatch_refuse(teff__catalog *catalog, teff__message *message, int c
 /*
  * Whether a message that did not find its grain here may go on. It was forwarded if it was sent to
  * an address of this worker; what a client's message says, or one that only comes through, is no
- * more than a hint.
+ * more than a hint. Where a grain moves faster than news of it, workers' routes lead from one old
+ * place to the next, so beside the two hops there is one for each worker.
  */
 static bool may_go_on(teff__catalog *catalog, teff__message *message)
 {
     const bool astray = teff__address_tag_of(message->address) == catalog->tag &&
                         (message->flags & TEFF__MESSAGE_HINT) == 0;
-    if (!astray || message->hops++ < TEFF__MESSAGE_HOPS_MAX)
+    if (!astray || message->hops++ < TEFF__MESSAGE_HOPS_MAX + catalog->exchange->workers_count)
         return true;
     teff__dispatch_refuse(
         catalog, message, TEFF_EREJECTED,

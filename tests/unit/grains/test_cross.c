@@ -253,7 +253,7 @@ Test(cross, while_a_way_is_corrected_what_took_the_old_one_is_not_overtaken)
     cr_assert_eq(moves, 24);
 }
 
-enum { GRAINS = 3, SENDERS = 8, SENDS = 60 };
+enum { GRAINS = 8, SENDERS = 8, SENDS = 60 };
 
 static uint64_t chance_seed;
 static int valid[GRAINS];
