@@ -68,7 +68,7 @@ Test(cross, a_reference_remembers_its_own_workers_way)
     cr_assert_eq(where_from(1), 2);
     cr_assert_eq(teff__address_worker(refs[2].ref.route), 2);
     cr_assert_eq(refs[2].ref.route, route_to(1, 1)->address);
-    cr_assert_eq(refs[1].ref.route, route_to(1, 1)->name);
+    cr_assert_eq(refs[1].ref.route, teff__route_name(&catalog(1)->routes, route_to(1, 1)));
     cr_assert_null(route_to(2, 1));
     cr_assert_null(route_to(0, 1));
 }
