@@ -40,7 +40,7 @@ int teff__routes_init(teff__routes *routes, teff__memory *memory,
     memset(routes, 0, sizeof(*routes));
     routes->memory = memory;
     routes->tag = teff__address_tag(options->worker, TEFF__ADDRESS_ROUTE);
-    routes->generation_max = TEFF__ROUTE_GENERATION_MASK;
+    routes->generation_max = TEFF__ROUTE_GENERATION_MASK - 2; /* the next must not carry */
     routes->may_go = options->may_go;
     routes->user = options->user;
     divide(routes, options->capacity);

@@ -40,7 +40,7 @@ enum {
     TEFF__ROUTES_DEFAULT = 1000000,    /* entries of each worker: 88 MB; as Orleans has it */
     TEFF__ROUTES_LEAST = 3,            /* one for each queue */
     TEFF__ROUTES_MOST = (1 << 24) - 1, /* a slot's number and "none" in 24 bits */
-    TEFF__ROUTES_SEGMENT_BITS = 8      /* 256 entries, 20 KiB, are made at a time */
+    TEFF__ROUTES_SEGMENT_BITS = 6      /* 64 entries, 5 KiB, are made at a time */
 };
 #define TEFF__ROUTES_RECENT_NS INT64_C(10000000000) /* see may_go */
 
