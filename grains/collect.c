@@ -88,8 +88,8 @@ static uint64_t old_tick(const teff__catalog *catalog, const teff__activation *a
 {
     const int64_t age_ns = age_of(catalog, activation->type);
     /* In coarse time both, so that what was used a moment ago was not used later than now. */
-    const int64_t used_ns = catalog->worker.now_ns / COARSE_NS * COARSE_NS -
-                            idle_for_ns(catalog, activation);
+    const int64_t used_ns =
+        catalog->worker.now_ns / COARSE_NS * COARSE_NS - idle_for_ns(catalog, activation);
     if (age_ns == INT64_MAX)
         return TEFF__WHEEL_NEVER;
     return teff__collect_tick(used_ns, age_ns, catalog->collector.quantum_ns,
@@ -157,8 +157,8 @@ void teff__collect_delay(teff__catalog *catalog, teff__activation *activation, i
     const teff__collector *collector = &catalog->collector;
     uint64_t keep = 0;
     if (duration_ns > 0) {
-        const uint64_t tick = teff__collect_tick(catalog->worker.now_ns, duration_ns,
-                                                 collector->quantum_ns, 0);
+        const uint64_t tick =
+            teff__collect_tick(catalog->worker.now_ns, duration_ns, collector->quantum_ns, 0);
         keep = tick != TEFF__WHEEL_NEVER ? tick - collector->origin : KEEP_FOR_GOOD;
     }
     activation->keep = keep < KEEP_FOR_GOOD ? (uint32_t)keep : KEEP_FOR_GOOD;
@@ -297,8 +297,8 @@ static void slice(teff__catalog *catalog, bool alone)
             collector->working = false;
             break;
         }
-        asked += look_at(catalog,
-                         teff__container_of(collector->work.next, teff__activation, ring), tick);
+        asked += look_at(catalog, teff__container_of(collector->work.next, teff__activation, ring),
+                         tick);
         if (looked == LOOKED_MAX || !teff__inbox_empty(&worker->inbox))
             break;
         if (looked % LOOKED_AT_ONCE == 0 &&
@@ -373,7 +373,7 @@ void teff__collect_post(teff__grains *grains, int64_t idle_ns)
         if (teff__atomic_u32_load_relaxed(&collector->is_posted) != 0 &&
             teff__atomic_i64_load_relaxed(&collector->asked_ns) < idle_ns)
             asked_ns = teff__atomic_i64_load_relaxed(&collector->asked_ns);
-        teff__atomic_i64_store_seq_cst(&collector->asked_ns, asked_ns); /* mine … */
+        teff__atomic_i64_store_seq_cst(&collector->asked_ns, asked_ns);       /* mine … */
         if (teff__atomic_u32_exchange_seq_cst(&collector->is_posted, 1) == 0) /* … then yours */
             teff__exchange_post(exchange, i, &collector->message);
     }
@@ -382,7 +382,7 @@ void teff__collect_post(teff__grains *grains, int64_t idle_ns)
 void teff__collect_told(teff__catalog *catalog)
 {
     teff__collector *collector = &catalog->collector;
-    teff__atomic_u32_store_seq_cst(&collector->is_posted, 0);                       /* mine … */
+    teff__atomic_u32_store_seq_cst(&collector->is_posted, 0);                    /* mine … */
     const int64_t idle_ns = teff__atomic_i64_load_seq_cst(&collector->asked_ns); /* … then yours */
     /* A walk that is not over begins anew, for the sake of both. */
     if (collector->walk != TEFF__WALK_COLLECT || idle_ns < collector->idle_ns)

@@ -41,7 +41,7 @@ typedef enum teff__collect_walk {
 } teff__collect_walk;
 
 typedef struct teff__collector {
-    int64_t due_ns; /* nothing is to be done before */
+    int64_t due_ns;                      /* nothing is to be done before */
     int64_t bucket_ns, busy_ns, shed_ns; /* of the next bucket; of `busy`; of a look at memory */
     int64_t rest_ns;                     /* where others have work, no slice before */
     bool stirred;                        /* something has run since `busy` was looked at */

@@ -173,9 +173,8 @@ static int64_t timeout_of(int64_t asked_ns, int64_t default_ns)
 static bool idle_check(teff_silo_options *options)
 {
     if (options->shed_to_percent == 0)
-        options->shed_to_percent = SHED_TO_PERCENT < options->shed_at_percent
-                                       ? SHED_TO_PERCENT
-                                       : options->shed_at_percent;
+        options->shed_to_percent =
+            SHED_TO_PERCENT < options->shed_at_percent ? SHED_TO_PERCENT : options->shed_at_percent;
     return options->idle_ns >= 0 && options->shed_period_ns >= 0 &&
            (options->idle_quantum_ns == 0 || options->idle_quantum_ns >= IDLE_QUANTUM_MIN_NS) &&
            options->shed_at_percent <= 100 &&

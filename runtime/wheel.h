@@ -37,7 +37,8 @@ enum {
 typedef struct teff__wheel {
     uint64_t now;
     uint64_t occupied[TEFF__WHEEL_LEVELS]; /* bit k: slot k may have something */
-    teff__ring slots[TEFF__WHEEL_LEVELS][TEFF__WHEEL_SLOTS]; /* of those, and no others, are rings */
+    teff__ring slots[TEFF__WHEEL_LEVELS]
+                    [TEFF__WHEEL_SLOTS]; /* of those, and no others, are rings */
 } teff__wheel;
 
 /* A bucket: its things are due in no tick before `first`, and in none from `end` on. */
