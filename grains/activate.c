@@ -206,9 +206,9 @@ static void reactivate(teff__catalog *catalog, teff__activation *activation)
 
 /*
  * The activation has no running turn: deactivates it if that is wanted, or lets its mail have the
- * next run.
+ * next run. `served`: there was mail just now.
  */
-static void rest(teff__catalog *catalog, teff__activation *activation);
+static void rest(teff__catalog *catalog, teff__activation *activation, bool served);
 
 static void activate(teff__catalog *catalog, teff__activation *activation)
 {
@@ -228,7 +228,7 @@ static void activate(teff__catalog *catalog, teff__activation *activation)
     }
     teff__activation_become(activation, TEFF__ACTIVATION_VALID);
     teff__collect_enter(catalog, activation);
-    rest(catalog, activation);
+    rest(catalog, activation, false);
 }
 
 static void deactivate(teff__catalog *catalog, teff__activation *activation)
@@ -253,10 +253,14 @@ static void deactivate(teff__catalog *catalog, teff__activation *activation)
         reactivate(catalog, activation);
 }
 
-static void rest(teff__catalog *catalog, teff__activation *activation)
+static void rest(teff__catalog *catalog, teff__activation *activation, bool served)
 {
     const bool mail = activation->mailbox.head != NULL;
     activation->record.used = catalog->coarse;
+    if (TEFF__UNLIKELY(teff__collect_is_reason(activation->reason)) && (served || mail)) {
+        activation->reason = 0; /* it is not idle any more */
+        teff__collect_enter(catalog, activation);
+    }
     /* When the silo stops, no other activation will serve the mail: this one does, first. */
     if (TEFF__UNLIKELY(activation->reason != 0) &&
         !(mail && catalog->phase >= TEFF__STOP_DEACTIVATE))
@@ -301,7 +305,7 @@ static void activation_run(teff__worker *worker, teff__item *item)
         else /* its caller has given up or is about to */
             teff__catalog_reject(catalog, message, TEFF_ETIMEDOUT, NULL);
     }
-    rest(catalog, activation);
+    rest(catalog, activation, message != NULL);
 }
 
 void teff__activation_mail(teff__catalog *catalog, teff__activation *activation,
@@ -320,7 +324,8 @@ void teff__activation_look(teff__catalog *catalog, teff__activation *activation)
 
 void teff__activation_ask(teff__catalog *catalog, teff__activation *activation, int reason)
 {
-    if (activation->reason == 0)
+    /* That it was idle is no reason that lasts: see rest. */
+    if (activation->reason == 0 || teff__collect_is_reason(activation->reason))
         activation->reason = (uint8_t)reason;
     if (activation->flags == 0 && activation->state == TEFF__ACTIVATION_VALID)
         schedule(catalog, activation); /* a run without mail only rests */

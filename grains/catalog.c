@@ -217,7 +217,9 @@ static void deliver(teff__worker *worker, teff__link *mail)
     case TEFF__MESSAGE_COMPLETION: /* these wait in mailboxes, and are not posted */
         break;
     case TEFF__MESSAGE_CONTROL:
-        if (message == &catalog->control[TEFF__STOP_NONE])
+        if (message == &catalog->collector.message)
+            teff__collect_told(catalog);
+        else if (message == &catalog->control[TEFF__STOP_NONE])
             teff__timeout_told(catalog);
         else
             teff__stop_begin_phase(catalog, (teff__stop_phase)(message - catalog->control));

@@ -17,6 +17,7 @@
 #include "grains/collect.h"
 #include "grains/inspect.h"
 #include "grains/key.h"
+#include "grains/shed.h"
 #include "messaging/caller.h"
 #include "messaging/exchange.h"
 
@@ -55,6 +56,7 @@ struct teff__grains {
     uint64_t activations_max;
     uint32_t shed_at_percent, shed_to_percent;
     int64_t shed_period_ns;
+    teff__memory_use (*memory_use)(const teff__grains *grains); /* see grains/shed.h */
     /*
      * What a worker tells the silo: that it began, or could not; did what the phase of stop asked;
      * ended.

@@ -35,6 +35,8 @@
 #define HOOK_TIMEOUT_NS     INT64_C(30000000000)
 #define STUCK_TURN_NS       INT64_C(7200000000000)
 #define SHED_PERIOD_NS      INT64_C(5000000000)
+#define SHED_TO_PERCENT     75
+#define IDLE_QUANTUM_MIN_NS INT64_C(1000000)
 #define MAILBOX_MAX         65536
 #define PAGE_BYTES          4096
 /* All the time there is, so that a sum with a clock's does not overflow. */
@@ -167,6 +169,18 @@ static int64_t timeout_of(int64_t asked_ns, int64_t default_ns)
     return timeout_ns < TIMEOUT_MAX_NS ? timeout_ns : TIMEOUT_MAX_NS;
 }
 
+/* Whether what is about idle grains is in its range. */
+static bool idle_check(teff_silo_options *options)
+{
+    if (options->shed_to_percent == 0)
+        options->shed_to_percent =
+            SHED_TO_PERCENT < options->shed_at_percent ? SHED_TO_PERCENT : options->shed_at_percent;
+    return options->idle_ns >= 0 && options->shed_period_ns >= 0 &&
+           (options->idle_quantum_ns == 0 || options->idle_quantum_ns >= IDLE_QUANTUM_MIN_NS) &&
+           options->shed_at_percent <= 100 &&
+           (options->shed_at_percent == 0 || options->shed_to_percent <= options->shed_at_percent);
+}
+
 static int options_check(teff_silo_options *options, const teff_silo_options *from)
 {
     memset(options, 0, sizeof(*options));
@@ -188,6 +202,8 @@ static int options_check(teff_silo_options *options, const teff_silo_options *fr
         return TEFF_EINVAL;
     if (options->response_timeout_ns < 0 || options->stop_timeout_ns < 0 ||
         options->long_call_ns < 0)
+        return TEFF_EINVAL;
+    if (!idle_check(options))
         return TEFF_EINVAL;
     /* Start looks once more: pages may be larger. */
     if (options->stack_bytes != 0 &&
@@ -253,6 +269,7 @@ static void silo_init(teff_silo *silo)
     grains->shed_at_percent = options->shed_at_percent;
     grains->shed_to_percent = options->shed_to_percent;
     grains->shed_period_ns = options->shed_period_ns;
+    grains->memory_use = teff__shed_memory_use;
     grains->worker_start = options->worker_start;
     grains->worker_stop = options->worker_stop;
     grains->user = options->user;
@@ -495,6 +512,20 @@ int teff_silo_set_response_timeout(teff_silo *silo, int64_t timeout_ns)
         r = TEFF_EINVALIDSTATE;
     teff__mutex_unlock(&silo->exchange.lock);
     return r;
+}
+
+int teff_silo_collect(teff_silo *silo, int64_t idle_ns)
+{
+    if (silo == NULL || idle_ns < 0)
+        return TEFF_EINVAL;
+    if (teff__exchange_forked(&silo->exchange))
+        return TEFF_EINVALIDSTATE;
+    teff__mutex_lock(&silo->exchange.lock);
+    const bool active = silo->state == SILO_ACTIVE;
+    if (active)
+        teff__collect_post(&silo->grains, idle_ns);
+    teff__mutex_unlock(&silo->exchange.lock);
+    return active ? 0 : TEFF_EINVALIDSTATE;
 }
 
 /* --- Stopping ------------------------------------------------------------------------------ */
