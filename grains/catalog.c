@@ -4,6 +4,8 @@
  */
 #include "grains/catalog.h"
 
+#include "grains/abandon.h"
+#include "grains/activate.h"
 #include "grains/canceling.h"
 #include "grains/complete.h"
 #include "grains/dispatch.h"
@@ -352,6 +354,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
     teff__slotmap_init(&catalog->activations, memory);
     teff__collector_init(catalog);
     teff__routes_init(&catalog->routes, memory, index, TEFF__ROUTES_MAX);
+    teff__ring_init(&catalog->abandoned);
     teff__ring_init(&catalog->sleepers);
     teff__ring_init(&catalog->tasks);
     teff__ring_init(&catalog->blocks);
@@ -428,10 +431,10 @@ void teff__catalog_drain(teff__catalog *catalog)
     for (uint32_t slot = 0;
          (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;) {
         drop_queue(catalog, activation->mailbox.head);
-        teff__slotmap_remove(&catalog->activations, teff__address_slot(activation->record.address),
-                             teff__address_generation(activation->record.address));
-        teff__memory_free(memory, activation, teff__activation_bytes(activation->type));
+        teff__activation_free(catalog, activation,
+                              activation->reason != 0 ? activation->reason : TEFF_DEACTIVATED_STOP);
     }
+    teff__abandoned_drop(catalog);
     teff__route *route;
     for (uint32_t slot = 0; (route = teff__slotmap_next(&catalog->routes.slots, &slot)) != NULL;) {
         drop_queue(catalog, route->waiting.head);
