@@ -5,6 +5,7 @@
 #include "grains/complete.h"
 #include "grains/dispatch.h"
 #include "grains/notice.h"
+#include "grains/resolve.h"
 #include "messaging/status.h"
 
 #include "teff/status.h"
@@ -52,45 +53,65 @@ void teff__abandoned_drop(teff__catalog *catalog)
 
 /* --- Replacing ------------------------------------------------------------------------------ */
 
-/* All that waits, in its order. A request's source has to find where it waits now. */
-static void move_mail(teff__activation *from, teff__activation *to)
+/* All requests that wait, in their order. Their sources have to find where they wait now. */
+static void move_requests(teff__activation *from, teff__activation *to)
 {
     teff__queue mail = teff__activation_take_mail(from);
     for (teff__link *link; (link = teff__queue_pop(&mail)) != NULL;) {
         teff__message *message = (teff__message *)link;
+        teff__activation *place = message->kind == TEFF__MESSAGE_REQUEST ? to : from;
         if ((message->held & TEFF__HELD_SOURCE) != 0)
-            teff__message_entry(message)->place = to;
-        teff__queue_push(&to->mailbox, link);
-        to->mail_count++;
+            teff__message_entry(message)->place = place;
+        teff__queue_push(&place->mailbox, link);
+        place->mail_count++;
     }
 }
 
+/* Another silo's was registered meanwhile, which cannot be while there is one silo only. */
+static const int taken = TEFF_EREJECTED;
+
+/* Registers `next` in the activation's place, with its mail. What fails has changed nothing. */
+static int enter(teff__catalog *catalog, teff__activation *activation, teff__activation *next)
+{
+    const uint64_t previous = activation->record.address;
+    uint64_t address;
+    int r = teff__locator_enter(&catalog->grains->locator, &next->record, previous, &address);
+    if (r != 0 && r != TEFF__LOCATOR_LATER)
+        return r;
+    if (r == 0 && address != next->record.address)
+        return taken;
+    move_requests(activation, next);
+    if (r == 0)
+        return 0;
+    next->flags = TEFF__ACTIVATION_BUSY; /* no run before it is entered */
+    r = teff__resolve_again(catalog, next, previous);
+    if (r != 0)
+        move_requests(next, activation);
+    return r;
+}
+
 /*
- * Puts a new activation in the place of this one, for the mail; where there is none, the next call
- * will make one. What fails has changed nothing. TEFF_ENOMEM, TEFF_ELIMIT.
+ * Puts a new activation in the place of this one, for the requests that wait; where there are none,
+ * the next call will make one. What fails has changed nothing.
  */
 static int replace(teff__catalog *catalog, teff__activation *activation, int reason)
 {
-    teff__directory *directory = &catalog->grains->directory;
-    teff__grain_record *record = &activation->record;
+    const teff__grain_record *record = &activation->record;
     teff__activation *next;
-    uint64_t address;
     if (teff__waiting_mail(activation, NULL) == NULL) {
-        teff__directory_unregister(directory, record);
+        teff__resolve_leave(catalog, activation);
         set_aside(catalog, activation, reason);
         return 0;
     }
     int r = teff__activation_make(catalog, activation->type, &record->key, record->hash, &next);
     if (r != 0)
         return r;
-    r = teff__directory_register(directory, &next->record, record->address, &address);
+    r = enter(catalog, activation, next);
     if (r != 0) {
         teff__activation_free(catalog, next, TEFF_DEACTIVATED_DIRECTORY);
         return r;
     }
-    teff_assert(address == next->record.address); /* the old one was registered until now */
     set_aside(catalog, activation, reason);
-    move_mail(activation, next);
     teff__activation_look(catalog, next);
     return 0;
 }
@@ -101,7 +122,7 @@ static int replace(teff__catalog *catalog, teff__activation *activation, int rea
 static void unregister(teff__catalog *catalog, teff__activation *activation, int reason, int code,
                        const char *text)
 {
-    teff__directory_unregister(&catalog->grains->directory, &activation->record);
+    teff__resolve_leave(catalog, activation);
     set_aside(catalog, activation, reason);
     teff__queue mail = teff__activation_take_mail(activation);
     teff__activation_refuse(catalog, &mail, code, text);

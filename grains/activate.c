@@ -9,6 +9,7 @@
 #include "grains/complete.h"
 #include "grains/dispatch.h"
 #include "grains/hook.h"
+#include "grains/resolve.h"
 #include "grains/turn.h"
 #include "messaging/cancel.h"
 #include "messaging/deadline.h"
@@ -83,8 +84,22 @@ int teff__activation_make(teff__catalog *catalog, const teff__type *type, const 
     return 0;
 }
 
+/*
+ * Registers an activation, or finds the one that is there. Where the directory names one of this
+ * worker's that is gone, this one takes its place.
+ */
+static int enter(teff__catalog *catalog, teff__activation *activation, uint64_t *ret_address)
+{
+    const teff__locator *locator = &catalog->grains->locator;
+    const int r = teff__locator_enter(locator, &activation->record, 0, ret_address);
+    if (TEFF__LIKELY(r != 0 || *ret_address == activation->record.address ||
+                     !teff__catalog_is_dead(catalog, *ret_address)))
+        return r;
+    return teff__locator_enter(locator, &activation->record, *ret_address, ret_address);
+}
+
 int teff__activation_create(teff__catalog *catalog, const teff__type *type, const teff_key *key,
-                            uint64_t hash, uint64_t *ret_address)
+                            uint64_t hash, uint64_t *ret_address, teff__activation **ret_made)
 {
     teff__activation *activation;
     if (TEFF__UNLIKELY(catalog->phase >= TEFF__STOP_DEACTIVATE))
@@ -92,11 +107,15 @@ int teff__activation_create(teff__catalog *catalog, const teff__type *type, cons
     int r = teff__activation_make(catalog, type, key, hash, &activation);
     if (r != 0)
         return r;
-    r = teff__directory_register(&catalog->grains->directory, &activation->record, 0, ret_address);
-    if (r != 0)
+    r = enter(catalog, activation, ret_address);
+    if (TEFF__UNLIKELY(r == TEFF__LOCATOR_LATER)) {
+        activation->flags = TEFF__ACTIVATION_BUSY; /* no run before it is entered */
+        *ret_made = activation;
+    } else if (r != 0) {
         teff__activation_free(catalog, activation, TEFF_DEACTIVATED_DIRECTORY);
-    else if (*ret_address != activation->record.address)
+    } else if (*ret_address != activation->record.address) {
         teff__activation_free(catalog, activation, TEFF_DEACTIVATED_DUPLICATE); /* it never ran */
+    }
     return r;
 }
 
@@ -114,6 +133,22 @@ void teff__activation_refuse(teff__catalog *catalog, teff__queue *mail, int code
         teff__catalog_reject(catalog, (teff__message *)link, code, text);
 }
 
+void teff__activation_entered(teff__catalog *catalog, teff__activation *activation)
+{
+    activation->flags = 0;
+    if (activation->mailbox.head != NULL)
+        schedule(catalog, activation);
+}
+
+void teff__activation_unmake(teff__catalog *catalog, teff__activation *activation, int reason)
+{
+    teff__queue mail = teff__activation_take_mail(activation);
+    teff__activation_free(catalog, activation, reason);
+    /* from who was told of it before its own worker was */
+    for (teff__link *link; (link = teff__queue_pop(&mail)) != NULL;)
+        teff__dispatch_arrived(catalog, (teff__message *)link);
+}
+
 /* Unregisters and frees an activation, counts why it went, and refuses what waits for it. */
 static void give_up(teff__catalog *catalog, teff__activation *activation, int reason, int code,
                     const char *text)
@@ -122,7 +157,7 @@ static void give_up(teff__catalog *catalog, teff__activation *activation, int re
     if (activation->state != TEFF__ACTIVATION_GONE)
         teff__activation_become(activation, TEFF__ACTIVATION_GONE);
     teff__collect_leave(catalog, activation);
-    teff__directory_unregister(&catalog->grains->directory, &activation->record);
+    teff__resolve_leave(catalog, activation);
     teff__activation_free(catalog, activation, reason);
     teff__activation_refuse(catalog, &mail, code, text);
 }
@@ -145,22 +180,16 @@ void teff__activation_refuse_forwarded(teff__catalog *catalog, teff__activation 
                             "Forwarding failed: the grain deactivates before it serves a call");
 }
 
-/*
- * Mail was waiting: the same memory becomes the next activation, with another address, in one
- * operation of the directory.
- */
-static void reactivate(teff__catalog *catalog, teff__activation *activation)
+/* The activation becomes the next one of its grain, of that address; its mail waits. */
+static int begin_anew(teff__catalog *catalog, teff__activation *activation, uint64_t address)
 {
     const uint64_t old = activation->record.address;
-    uint64_t address;
-    const int r = take_address(catalog, activation, &address);
-    if (r != 0) {
-        give_up(catalog, activation, activation->reason, r,
-                r == TEFF_ENOMEM ? teff__no_instance : NULL);
-        return;
+    const int moved = teff__locator_move(&catalog->grains->locator, &activation->record, address);
+    if (moved != 0 && moved != TEFF__LOCATOR_LATER) {
+        remove_address(catalog, address);
+        return moved;
     }
     remove_address(catalog, old);
-    teff__directory_replace(&catalog->grains->directory, &activation->record, address);
     memset(activation->data, 0, activation->type->def.state_size);
     count_gone(catalog, activation->reason);
     teff__atomic_u64_increment_owner(&catalog->made);
@@ -168,7 +197,29 @@ static void reactivate(teff__catalog *catalog, teff__activation *activation)
     activation->keep = 0;
     activation->served = false;
     teff__activation_become(activation, TEFF__ACTIVATION_CREATING);
-    schedule(catalog, activation);
+    if (TEFF__LIKELY(moved == 0)) {
+        schedule(catalog, activation);
+        return 0;
+    }
+    activation->record.address = address;
+    activation->flags = TEFF__ACTIVATION_BUSY;
+    return teff__resolve_again(catalog, activation, old);
+}
+
+/*
+ * Mail was waiting: the same memory becomes the next activation, with another address, in one
+ * operation of the directory.
+ */
+static void reactivate(teff__catalog *catalog, teff__activation *activation)
+{
+    uint64_t address;
+    int r = take_address(catalog, activation, &address);
+    if (r == 0)
+        r = begin_anew(catalog, activation, address);
+    if (r != 0)
+        give_up(catalog, activation,
+                activation->reason != 0 ? activation->reason : TEFF_DEACTIVATED_DIRECTORY, r,
+                r == TEFF_ENOMEM ? teff__no_instance : NULL);
 }
 
 /* It has no turn any more and gets none: what waits for it is the next one's. */
