@@ -166,7 +166,7 @@ static teff__message *answer_to(teff__catalog *catalog, const teff__message *req
         return NULL;
     answer->correlation = request->correlation;
     teff__message_refuse(answer, TEFF_ESTUCK, NULL);
-    answer->flags |= TEFF__MESSAGE_MAY_HAVE_RUN;
+    answer->flags |= TEFF__MESSAGE_MAY_HAVE_RUN | TEFF__MESSAGE_GIVEN_UP;
     return answer;
 }
 
