@@ -12,7 +12,7 @@ static struct {
     char text[256];
 } noticed;
 
-static void on_notice(void *user, const teff_notice *notice)
+TEFF__INLINE void on_notice(void *user, const teff_notice *notice)
 {
     (void)user;
     noticed.count++;
@@ -38,7 +38,7 @@ TEFF__INLINE void expect_gone(int reason, uint64_t count)
 
 static int64_t task_ns = 1000 * SECOND;
 
-static int sleep_in_task(teff_task *task, void *user)
+TEFF__INLINE int sleep_in_task(teff_task *task, void *user)
 {
     (void)user;
     return teff_sleep(task, task_ns);
@@ -60,7 +60,7 @@ TEFF__INLINE int64_t since(int64_t began_ns)
     return teff__silo_now_ns(silo) - began_ns;
 }
 
-static int get_number(teff_caller *caller, uint64_t key)
+TEFF__INLINE int get_number(teff_caller *caller, uint64_t key)
 {
     struct told told = { .number = -1 };
     probe_ref probe = probe_at(key);
