@@ -4,6 +4,8 @@
  */
 #include "grains/catalog.h"
 
+#include "grains/abandon.h"
+#include "grains/activate.h"
 #include "grains/canceling.h"
 #include "grains/complete.h"
 #include "grains/dispatch.h"
@@ -377,6 +379,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
                                           .user = catalog };
     r = teff__routes_init(&catalog->routes, memory, &routes);
     teff_assert(r == 0);
+    teff__ring_init(&catalog->abandoned);
     teff__ring_init(&catalog->sleepers);
     teff__ring_init(&catalog->tasks);
     teff__ring_init(&catalog->blocks);
@@ -453,10 +456,10 @@ void teff__catalog_drain(teff__catalog *catalog)
     for (uint32_t slot = 0;
          (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;) {
         drop_queue(catalog, activation->mailbox.head);
-        teff__slotmap_remove(&catalog->activations, teff__address_slot(activation->record.address),
-                             teff__address_generation(activation->record.address));
-        teff__memory_free(memory, activation, teff__activation_bytes(activation->type));
+        teff__activation_free(catalog, activation,
+                              activation->reason != 0 ? activation->reason : TEFF_DEACTIVATED_STOP);
     }
+    teff__abandoned_drop(catalog);
     teff__route *route;
     for (uint32_t slot = 0; (route = teff__routes_next(&catalog->routes, &slot)) != NULL;) {
         if (!teff__route_waits(route))

@@ -82,6 +82,8 @@ struct teff__catalog {
     uint32_t mailbox_max;         /* the silo's: from so many on a mailbox is looked at */
     teff__slotmap activations;
     teff__collector collector;
+    teff__ring abandoned; /* activations; see grains/abandon.h … */
+    uint32_t abandoned_count;
     teff__atomic_u64 made; /* activations, ever. Statistics: the worker; anybody */
     teff__atomic_u64 gone[TEFF_DEACTIVATED_REASONS]; /* of those, by reason */
     teff__routes routes;
