@@ -355,7 +355,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
     catalog->tag = teff__address_tag(index, TEFF__ADDRESS_ACTIVATION);
     teff__slotmap_init(&catalog->activations, memory);
     teff__collector_init(catalog);
-    teff__routes_init(&catalog->routes, memory, index, TEFF__ROUTES_MAX);
+    teff__routes_init(&catalog->routes, memory, index, grains->routes_max);
     teff__ring_init(&catalog->sleepers);
     teff__ring_init(&catalog->tasks);
     teff__ring_init(&catalog->blocks);

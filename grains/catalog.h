@@ -53,6 +53,8 @@ struct teff__grains {
     int64_t idle_ns, idle_quantum_ns;
     int64_t activate_timeout_ns, deactivate_timeout_ns, stuck_ns;
     uint64_t activations_max;
+    uint32_t routes_max;   /* of each worker; 0: none are kept */
+    int64_t routes_ttl_ns; /* INT64_MAX: for ever */
     uint32_t shed_at_percent, shed_to_percent;
     int64_t shed_period_ns;
     /*
