@@ -193,7 +193,7 @@ Test(limits_of_mailboxes, a_grain_that_leaves_with_its_mailbox_long_serves_all_o
 
 Test(limits, a_warning_that_is_no_lower_than_the_limit_is_none)
 {
-    begin_noticing((teff_silo_options){ .mailbox_warn = MAX, .mailbox_max = MAX });
+    begin_noticing((teff_silo_options){ .mailbox_warn = MAX + 2, .mailbox_max = MAX });
     occupy();
     send(MAX);
     cr_assert_eq(number_of(1), -1);

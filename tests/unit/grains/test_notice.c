@@ -7,6 +7,9 @@
 #include "grains/notice.h"
 #include "messaging/exchange.h"
 
+#include <semaphore.h>
+#include <time.h>
+
 static void begin_small(void)
 {
     begin_noticing((teff_silo_options){ .workers = 2, .mailbox_warn = 2, .activations_max = 2 });
@@ -206,6 +209,46 @@ Test(notice, a_turn_may_give_so_many_that_some_are_lost_but_not_without_a_word)
     cr_assert_eq(teff_silo_run(silo), 0);
     cr_assert_eq(noticed.times[TEFF_NOTICE_STUCK], 96);
     cr_assert_eq(noticed.last.count, 96);
+}
+
+/* --- On threads ---------------------------------------------------------------------------- */
+
+static sem_t told_on_thread;
+
+static void on_thread_notice(void *user, const teff_notice *notice)
+{
+    (void)user, (void)notice;
+    (void)sem_post(&told_on_thread);
+}
+
+static int send_again(teff_task *task, void *user)
+{
+    probe_ref probe = probe_at(1);
+    (void)user;
+    for (int i = 0; i < 3; i++)
+        (void)probe_set_send(task, &probe, NULL);
+    return 0;
+}
+
+Test(notice_on_threads, a_worker_does_not_go_to_sleep_over_one, .timeout = 100)
+{
+    struct timespec until;
+    const teff_silo_options options = {
+        .struct_size = sizeof(options), .workers = 1, .mailbox_warn = 2, .notice = on_thread_notice
+    };
+    cr_assert_eq(sem_init(&told_on_thread, 0, 0), 0);
+    cr_assert_eq(teff_silo_create(&options, &silo), 0);
+    cr_assert_eq(teff_silo_register(silo, &probe_grain, &seen), 0);
+    cr_assert_eq(teff_silo_start(silo), 0);
+    cr_assert_eq(teff_client_create(silo, NULL, &client), 0);
+    for (int i = 0; i < 20; i++) /* from here on it runs many items in a pass */
+        cr_assert_eq(number_of(1), 0);
+    spawn(0, send_again, NULL);
+    /* All of it is done in one pass, and nothing else comes to wake the worker. */
+    cr_assert_eq(clock_gettime(CLOCK_REALTIME, &until), 0);
+    until.tv_sec += 30;
+    cr_expect_eq(sem_timedwait(&told_on_thread, &until), 0);
+    end();
 }
 
 Test(notice_to_nobody, where_none_is_wanted_all_of_it_is_nothing)
