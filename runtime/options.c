@@ -16,6 +16,7 @@
 #define HOOK_TIMEOUT_NS INT64_C(30000000000)
 #define STUCK_NS        INT64_C(7200000000000)
 #define ROUTES_TTL_NS   INT64_C(240000000000)
+#define ROUTES_MAX      1000000 /* 88 MB of each worker; as Orleans has it */
 #define SHED_PERIOD_NS  INT64_C(5000000000)
 #define PAGE_BYTES      4096
 
@@ -81,10 +82,10 @@ static int read_routes(teff_silo_options *options)
         return 0;
     }
     if (options->routes_max == 0)
-        options->routes_max = TEFF__ROUTES_DEFAULT;
-    return options->routes_max < TEFF__ROUTES_MIN     ? TEFF_EINVAL
-           : options->routes_max > TEFF__ROUTES_LIMIT ? TEFF_ELIMIT
-                                                      : 0;
+        options->routes_max = ROUTES_MAX;
+    return options->routes_max < TEFF__OPTION_ROUTES_MIN   ? TEFF_EINVAL
+           : options->routes_max > TEFF__OPTION_ROUTES_MAX ? TEFF_ELIMIT
+                                                           : 0;
 }
 
 static int read_shedding(teff_silo_options *options)

@@ -12,11 +12,9 @@
 
 enum {
     TEFF__MAILBOX_MAX = 65536,
-    /* entries: what the field's reference keeps */
-    TEFF__ROUTES_DEFAULT = 1000000,
-    /* least recently used ones make room for each other: one that is used, one that comes … */
-    TEFF__ROUTES_MIN = 3,
-    TEFF__ROUTES_LIMIT = 16777215, /* … and a number of 24 bits names each */
+    /* What a cache of routes can be: see directory/route.h. */
+    TEFF__OPTION_ROUTES_MIN = 3,
+    TEFF__OPTION_ROUTES_MAX = 16777215,
     TEFF__SHED_TO_PERCENT = 75
 };
 

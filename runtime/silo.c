@@ -29,6 +29,11 @@
 #include "teff/status.h"
 
 #define PAGE_BYTES 4096
+
+_Static_assert(TEFF__OPTION_ROUTES_MIN == TEFF__ROUTES_LEAST &&
+                   TEFF__OPTION_ROUTES_MAX == TEFF__ROUTES_MOST,
+               "what options allow, routes can do");
+
 /*
  * How much longer than the stop limit stop waits before it calls a worker stuck: the second that
  * each of the last two phases may take, and five more.
