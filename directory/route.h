@@ -37,7 +37,6 @@
 #include "runtime/list.h"
 
 enum {
-    TEFF__ROUTES_DEFAULT = 1000000,    /* entries of each worker: 88 MB; as Orleans has it */
     TEFF__ROUTES_LEAST = 3,            /* one for each queue */
     TEFF__ROUTES_MOST = (1 << 24) - 1, /* a slot's number and "none" in 24 bits */
     TEFF__ROUTES_SEGMENT_BITS = 6      /* 64 entries, 5 KiB, are made at a time */

@@ -4,6 +4,7 @@
 #include "grains/activate.h"
 #include "grains/complete.h"
 #include "grains/dispatch.h"
+#include "grains/limit.h"
 #include "grains/notice.h"
 #include "grains/resolve.h"
 #include "messaging/status.h"
@@ -106,6 +107,7 @@ static int replace(teff__catalog *catalog, teff__activation *activation, int rea
     int r = teff__activation_make(catalog, activation->type, &record->key, record->hash, &next);
     if (r != 0)
         return r;
+    teff__limit_add(catalog);
     r = enter(catalog, activation, next);
     if (r != 0) {
         teff__activation_free(catalog, next, TEFF_DEACTIVATED_DIRECTORY);

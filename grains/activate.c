@@ -9,6 +9,7 @@
 #include "grains/complete.h"
 #include "grains/dispatch.h"
 #include "grains/hook.h"
+#include "grains/limit.h"
 #include "grains/resolve.h"
 #include "grains/turn.h"
 #include "messaging/cancel.h"
@@ -27,6 +28,7 @@ static void schedule(teff__catalog *catalog, teff__activation *activation)
 static void count_gone(teff__catalog *catalog, int reason)
 {
     teff__atomic_u64_increment_owner(&catalog->gone[reason]);
+    teff__limit_give(catalog);
 }
 
 static void remove_address(teff__catalog *catalog, uint64_t address)
@@ -98,15 +100,28 @@ static int enter(teff__catalog *catalog, teff__activation *activation, uint64_t 
     return teff__locator_enter(locator, &activation->record, *ret_address, ret_address);
 }
 
+/* Whether another worker has made the grain since the directory was asked, with the last place. */
+static bool is_entered(const teff__catalog *catalog, const teff__type *type, const teff_key *key,
+                       uint64_t hash, uint64_t *ret_address)
+{
+    return teff__locator_find(&catalog->grains->locator, hash, type->id, key, ret_address) == 0 &&
+           *ret_address != 0 && !teff__catalog_is_dead(catalog, *ret_address);
+}
+
 int teff__activation_create(teff__catalog *catalog, const teff__type *type, const teff_key *key,
                             uint64_t hash, uint64_t *ret_address, teff__activation **ret_made)
 {
     teff__activation *activation;
     if (TEFF__UNLIKELY(catalog->phase >= TEFF__STOP_DEACTIVATE))
         return TEFF_EUNAVAILABLE;
-    int r = teff__activation_make(catalog, type, key, hash, &activation);
-    if (r != 0)
+    int r = teff__limit_take(catalog);
+    if (TEFF__UNLIKELY(r != 0))
+        return is_entered(catalog, type, key, hash, ret_address) ? 0 : r;
+    r = teff__activation_make(catalog, type, key, hash, &activation);
+    if (r != 0) {
+        teff__limit_give(catalog);
         return r;
+    }
     r = enter(catalog, activation, ret_address);
     if (TEFF__UNLIKELY(r == TEFF__LOCATOR_LATER)) {
         activation->flags = TEFF__ACTIVATION_BUSY; /* no run before it is entered */
@@ -191,7 +206,7 @@ static int begin_anew(teff__catalog *catalog, teff__activation *activation, uint
     }
     remove_address(catalog, old);
     memset(activation->data, 0, activation->type->def.state_size);
-    count_gone(catalog, activation->reason);
+    teff__atomic_u64_increment_owner(&catalog->gone[activation->reason]); /* keeps its place */
     teff__atomic_u64_increment_owner(&catalog->made);
     activation->reason = 0;
     activation->keep = 0;
@@ -353,6 +368,27 @@ static void activation_run(teff__worker *worker, teff__item *item)
             teff__catalog_reject(catalog, message, TEFF_ETIMEDOUT, NULL);
     }
     rest(catalog, activation, message != NULL);
+}
+
+/* The count is of what is left when this run has taken its message. */
+static void run_watched(teff__worker *worker, teff__item *item)
+{
+    teff__activation *activation = (teff__activation *)(void *)item;
+    const bool takes =
+        activation->mailbox.head != NULL && activation->state != TEFF__ACTIVATION_CREATING;
+    if (activation->mail_count - takes <= teff__catalog_of(worker)->grains->mailbox_warn / 2)
+        item->run = activation_run;
+    activation_run(worker, item);
+}
+
+void teff__activation_watch(teff__activation *activation)
+{
+    activation->item.run = run_watched;
+}
+
+bool teff__activation_is_watched(const teff__activation *activation)
+{
+    return activation->item.run == run_watched;
 }
 
 void teff__activation_mail(teff__catalog *catalog, teff__activation *activation,

@@ -63,6 +63,13 @@ TEFF__INTERNAL void teff__activation_ask(teff__catalog *catalog, teff__activatio
 TEFF__INTERNAL void teff__activation_mail(teff__catalog *catalog, teff__activation *activation,
                                           teff__message *message);
 
+/*
+ * The program was told that its mailbox is long. Watched, its runs look whether half of mailbox_warn
+ * or less is left: then it is not watched any more.
+ */
+TEFF__INTERNAL void teff__activation_watch(teff__activation *activation);
+TEFF__INTERNAL bool teff__activation_is_watched(const teff__activation *activation);
+
 /* Lets it have a run, where none is due, to see what there is to do. */
 TEFF__INTERNAL void teff__activation_look(teff__catalog *catalog, teff__activation *activation);
 

@@ -9,7 +9,9 @@
 #include "grains/canceling.h"
 #include "grains/complete.h"
 #include "grains/dispatch.h"
+#include "grains/limit.h"
 #include "grains/long_call.h"
+#include "grains/notice.h"
 #include "grains/resolve.h"
 #include "grains/stop.h"
 #include "grains/task.h"
@@ -262,6 +264,8 @@ static void sweep(teff__worker *worker)
     teff__timeout_pass(catalog);
     teff__collect_pass(catalog);
     sweep_routes(catalog);
+    if (TEFF__UNLIKELY(catalog->notices.count != 0))
+        teff__notices_tell(catalog);
     if (TEFF__UNLIKELY(worker->now_ns >= catalog->look_ns))
         teff__long_calls_look(catalog);
     if (worker->now_ns < catalog->sweep_after_ns)
@@ -280,6 +284,8 @@ static int64_t due_ns(teff__worker *worker)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     int64_t due = INT64_MAX;
+    if (TEFF__UNLIKELY(catalog->notices.count != 0))
+        return worker->now_ns;
     for (uint32_t i = 0; i < catalog->stripes_used; i++) {
         teff__stripe *stripe = &catalog->stripes[i];
         /* The lower bound is of calls that may have ended long ago: do not wake up for those. */
@@ -331,6 +337,7 @@ static void end(teff__worker *worker)
     const teff__grains *grains = catalog->grains;
     teff__inspect_end(catalog);
     teff__complete_all(catalog);
+    teff__notices_tell(catalog);
     if (catalog->begun && grains->worker_stop != NULL)
         grains->worker_stop(grains->user, catalog->context);
     grains->worker_ended(catalog->exchange->silo, catalog->begun);
@@ -365,7 +372,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
             catalog->stripe = catalog->stripes = &exchange->registry.stripes[i];
     }
     catalog->stripes_used = 1;
-    catalog->mailbox_max = grains->mailbox_max;
+    catalog->mailbox_look = teff__limit_mailbox_look(grains);
     catalog->defaults.clock = &exchange->clock;
     catalog->defaults.response_timeout_ns =
         teff__atomic_i64_load_relaxed(&exchange->response_timeout_ns);
@@ -373,8 +380,8 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
     teff__slotmap_init(&catalog->activations, memory);
     teff__collector_init(catalog);
     const teff__routes_options routes = { .worker = index,
-                                          .capacity = TEFF__ROUTES_DEFAULT,
-                                          .ttl_ns = INT64_MAX,
+                                          .capacity = grains->routes_max,
+                                          .ttl_ns = grains->routes_ttl_ns,
                                           .may_go = teff__dispatch_let_go,
                                           .user = catalog };
     r = teff__routes_init(&catalog->routes, memory, &routes);

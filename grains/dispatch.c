@@ -31,8 +31,10 @@ const teff__type *teff__dispatch_type(const teff__grains *grains, const teff_ref
     return teff__types_find_text(&grains->types, to->type->text);
 }
 
-const char *teff__dispatch_text(const teff_ref *to, int code)
+const char *teff__dispatch_text(const teff_caller *caller, const teff_ref *to, int code)
 {
+    if (code == TEFF_EOVERLOADED)
+        return teff__caller_outside(caller) ? NULL : ((teff__catalog *)caller->home)->refused;
     if (code == TEFF_ENOMEM)
         return teff__no_instance;
     if (code == TEFF_EGONE)
@@ -44,6 +46,13 @@ const char *teff__dispatch_text(const teff_ref *to, int code)
     if (!teff__key_valid(&to->key))
         return "the reference's key is malformed: make it with one of the teff_key functions";
     return "no grain type of the reference's name was registered";
+}
+
+const char *teff__dispatch_why(const teff__catalog *catalog, int code)
+{
+    return code == TEFF_ENOMEM        ? teff__no_instance
+           : code == TEFF_EOVERLOADED ? catalog->refused
+                                      : NULL;
 }
 
 /* Puts a request into the mailbox, whatever it was sent under. */
@@ -200,8 +209,7 @@ TEFF__HOT_INLINE void take_in(teff__catalog *catalog, teff__activation *activati
     const int r = under ? deliver(catalog, activation, message)
                         : teff__catalog_deliver(catalog, activation, message);
     if (TEFF__UNLIKELY(r != 0))
-        teff__catalog_reject(catalog, message, r,
-                             r == TEFF_EOVERLOADED ? "the grain's mailbox is full" : NULL);
+        teff__catalog_reject(catalog, message, r, teff__dispatch_why(catalog, r));
 }
 
 void teff__dispatch_refuse(teff__catalog *catalog, teff__message *message, int code,
@@ -259,7 +267,7 @@ static void arrived_unknown(teff__catalog *catalog, const teff__grain_id *id,
         return;
     if (r != 0 || address == 0) {
         /* a probe makes no activation: it finds that there is none */
-        teff__dispatch_refuse(catalog, message, r, r == TEFF_ENOMEM ? teff__no_instance : NULL);
+        teff__dispatch_refuse(catalog, message, r, teff__dispatch_why(catalog, r));
         return;
     }
     teff__activation *activation = teff__catalog_own(catalog, address);

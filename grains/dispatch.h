@@ -51,7 +51,14 @@ TEFF__INTERNAL bool teff__dispatch_let_go(void *of, teff__route *route);
 TEFF__INTERNAL const teff__type *teff__dispatch_type(const teff__grains *grains,
                                                      const teff_ref *to);
 
-/* Why a request could not be sent, for the outcome of the call: static text, or NULL. */
-TEFF__INTERNAL const char *teff__dispatch_text(const teff_ref *to, int code);
+/*
+ * Why a request was refused, here and now, where a limit or a lack of memory did it: static text, or
+ * NULL.
+ */
+TEFF__INTERNAL const char *teff__dispatch_why(const teff__catalog *catalog, int code);
+
+/* Why a request of that caller could not be sent, for its outcome: static text, or NULL. */
+TEFF__INTERNAL const char *teff__dispatch_text(const teff_caller *caller, const teff_ref *to,
+                                               int code);
 
 #endif

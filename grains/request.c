@@ -263,7 +263,7 @@ static int unsent(teff__request *request, const terms *asked, teff__message *mes
         if ((asked->flags & TEFF__CALLBACK_CANCEL) != 0)
             teff__cancel_unlink(registry, request->id);
     }
-    return failed(request, code, teff__dispatch_text(request->to, code));
+    return failed(request, code, teff__dispatch_text(caller, request->to, code));
 }
 
 static bool gate_closed(const teff_caller *caller)
@@ -310,7 +310,7 @@ int teff__request_unsent(teff_caller *caller, const teff_ref *to, const teff_met
 {
     (void)close_callback(caller, message->correlation, code);
     teff__postbox_drop(teff__caller_postbox(caller), message);
-    return teff__caller_fail(caller, code, false, method, teff__dispatch_text(to, code));
+    return teff__caller_fail(caller, code, false, method, teff__dispatch_text(caller, to, code));
 }
 
 int teff__request_future(teff_caller *caller, uint64_t *ret_id, bool *ret_sendable)

@@ -154,7 +154,8 @@ static void fail(teff__catalog *catalog, resolution *one, int code)
     teff__routes_go_on(&catalog->routes, teff__routes_peek(&catalog->routes, one->route), 0, &mail);
     for (teff__link *link; (link = teff__queue_pop(&mail)) != NULL;)
         teff__dispatch_refuse(catalog, (teff__message *)link, code,
-                              code == TEFF_EUNAVAILABLE ? unasked : NULL);
+                              code == TEFF_EUNAVAILABLE ? unasked
+                                                        : teff__dispatch_why(catalog, code));
     resolution_free(catalog, one);
 }
 

@@ -23,24 +23,17 @@
 #include "messaging/client.h"
 #include "messaging/count.h"
 #include "runtime/hosted.h"
+#include "runtime/options.h"
 #include "runtime/sized.h"
 
 #include "teff/status.h"
 
-#define RESPONSE_TIMEOUT_NS INT64_C(30000000000)
-#define STOP_TIMEOUT_NS     INT64_C(10000000000)
-#define LONG_CALL_NS        INT64_C(20000000000)
-#define IDLE_NS             INT64_C(900000000000)
-#define IDLE_QUANTUM_NS     INT64_C(60000000000)
-#define HOOK_TIMEOUT_NS     INT64_C(30000000000)
-#define STUCK_TURN_NS       INT64_C(7200000000000)
-#define SHED_PERIOD_NS      INT64_C(5000000000)
-#define SHED_TO_PERCENT     75
-#define IDLE_QUANTUM_MIN_NS INT64_C(1000000)
-#define MAILBOX_MAX         65536
-#define PAGE_BYTES          4096
-/* All the time there is, so that a sum with a clock's does not overflow. */
-#define TIMEOUT_MAX_NS (INT64_MAX / 2)
+#define PAGE_BYTES 4096
+
+_Static_assert((int)TEFF__OPTION_ROUTES_MIN == (int)TEFF__ROUTES_LEAST &&
+                   (int)TEFF__OPTION_ROUTES_MAX == (int)TEFF__ROUTES_MOST,
+               "what options allow, routes can do");
+
 /*
  * How much longer than the stop limit stop waits before it calls a worker stuck: the second that
  * each of the last two phases may take, and five more.
@@ -162,68 +155,6 @@ int64_t teff__silo_now_ns(teff_silo *silo)
 
 /* --- Creating ------------------------------------------------------------------------------ */
 
-/* What an option comes to; 0 means its default. */
-static int64_t timeout_of(int64_t asked_ns, int64_t default_ns)
-{
-    const int64_t timeout_ns = asked_ns != 0 ? asked_ns : default_ns;
-    return timeout_ns < TIMEOUT_MAX_NS ? timeout_ns : TIMEOUT_MAX_NS;
-}
-
-/* Whether what is about idle grains is in its range. */
-static bool idle_check(teff_silo_options *options)
-{
-    if (options->shed_to_percent == 0)
-        options->shed_to_percent =
-            SHED_TO_PERCENT < options->shed_at_percent ? SHED_TO_PERCENT : options->shed_at_percent;
-    return options->idle_ns >= 0 && options->shed_period_ns >= 0 &&
-           (options->idle_quantum_ns == 0 || options->idle_quantum_ns >= IDLE_QUANTUM_MIN_NS) &&
-           options->shed_at_percent <= 100 &&
-           (options->shed_at_percent == 0 || options->shed_to_percent <= options->shed_at_percent);
-}
-
-static int options_check(teff_silo_options *options, const teff_silo_options *from)
-{
-    memset(options, 0, sizeof(*options));
-    if (from != NULL) {
-        const int r = teff__sized_copy(options, sizeof(*options),
-                                       offsetof(teff_silo_options, response_timeout_ns), from);
-        if (r != 0)
-            return r;
-    }
-    if (options->workers > TEFF__STRIPES_WORKERS)
-        return TEFF_ELIMIT;
-    if (options->workers == 0) {
-        const uint32_t cores = teff__thread_cores();
-        options->workers = options->simulated || options->loop != NULL ? 1
-                           : cores < TEFF__STRIPES_WORKERS             ? cores
-                                                                       : TEFF__STRIPES_WORKERS;
-    }
-    if (options->loop != NULL && (options->workers > 1 || options->simulated))
-        return TEFF_EINVAL;
-    if (options->response_timeout_ns < 0 || options->stop_timeout_ns < 0 ||
-        options->long_call_ns < 0)
-        return TEFF_EINVAL;
-    if (!idle_check(options))
-        return TEFF_EINVAL;
-    /* Start looks once more: pages may be larger. */
-    if (options->stack_bytes != 0 &&
-        (options->stack_bytes < TEFF__FIBER_STACK_BYTES_MIN ||
-         options->stack_bytes > TEFF__FIBER_STACK_BYTES_MAX || options->stack_bytes % 4096 != 0))
-        return TEFF_EINVAL;
-    options->response_timeout_ns = timeout_of(options->response_timeout_ns, RESPONSE_TIMEOUT_NS);
-    options->stop_timeout_ns = timeout_of(options->stop_timeout_ns, STOP_TIMEOUT_NS);
-    options->long_call_ns = timeout_of(options->long_call_ns, LONG_CALL_NS);
-    options->idle_ns = timeout_of(options->idle_ns, IDLE_NS);
-    options->idle_quantum_ns = timeout_of(options->idle_quantum_ns, IDLE_QUANTUM_NS);
-    options->activate_timeout_ns = timeout_of(options->activate_timeout_ns, HOOK_TIMEOUT_NS);
-    options->deactivate_timeout_ns = timeout_of(options->deactivate_timeout_ns, HOOK_TIMEOUT_NS);
-    options->stuck_ns = timeout_of(options->stuck_ns, STUCK_TURN_NS);
-    options->shed_period_ns = timeout_of(options->shed_period_ns, SHED_PERIOD_NS);
-    if (options->mailbox_max == 0)
-        options->mailbox_max = MAILBOX_MAX;
-    return 0;
-}
-
 static bool step(teff_silo *silo, int64_t until_ns);
 
 static const teff__exchange_ops exchange_ops = { step, teff__observer_run, teff__observers_end,
@@ -266,6 +197,8 @@ static void silo_init(teff_silo *silo)
     grains->deactivate_timeout_ns = options->deactivate_timeout_ns;
     grains->stuck_ns = options->stuck_ns;
     grains->activations_max = options->activations_max;
+    grains->routes_max = options->routes_max;
+    grains->routes_ttl_ns = options->routes_ttl_ns;
     grains->shed_at_percent = options->shed_at_percent;
     grains->shed_to_percent = options->shed_to_percent;
     grains->shed_period_ns = options->shed_period_ns;
@@ -303,7 +236,7 @@ int teff_silo_create(const teff_silo_options *from, teff_silo **ret)
     teff__memory outside;
     if (ret == NULL)
         return TEFF_EINVAL;
-    const int r = options_check(&options, from);
+    const int r = teff__options_read(&options, from, TEFF__STRIPES_WORKERS);
     if (r != 0)
         return r;
     teff__memory_init(&outside, 0);
@@ -501,7 +434,7 @@ int teff_silo_set_response_timeout(teff_silo *silo, int64_t timeout_ns)
         return TEFF_EINVAL;
     if (teff__exchange_forked(&silo->exchange))
         return TEFF_EINVALIDSTATE;
-    const int64_t to_ns = timeout_of(timeout_ns, RESPONSE_TIMEOUT_NS);
+    const int64_t to_ns = teff__timeout_or(timeout_ns, TEFF__RESPONSE_TIMEOUT_NS);
     int r = 0;
     teff__mutex_lock(&silo->exchange.lock);
     if (silo->state == SILO_ACTIVE || silo->state == SILO_STOPPING)
