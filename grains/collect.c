@@ -207,6 +207,8 @@ static bool look_at(teff__catalog *catalog, teff__activation *activation, uint64
 {
     teff__collector *collector = &catalog->collector;
     teff__ring_remove(&activation->ring);
+    __builtin_prefetch(teff__container_of(collector->work.next, teff__activation, ring));
+    __builtin_prefetch(collector->work.next);
     if (activation->flags != 0 || activation->mailbox.head != NULL) {
         stay_busy(catalog, activation, tick);
         return false;

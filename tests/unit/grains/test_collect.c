@@ -370,6 +370,20 @@ Test(collect, of_two_orders_neither_is_lost)
     expect_grains(0);
 }
 
+static void order_less(teff_turn *turn, struct probe *self, int reason)
+{
+    (void)turn, (void)self, (void)reason;
+    cr_expect_eq(teff_silo_collect(silo, HOUR), 0);
+}
+
+Test(collect, an_order_that_is_being_carried_out_is_not_lost_to_another)
+{
+    touch_many(100);
+    deactivating = order_less;
+    collect(0);
+    expect_grains(0);
+}
+
 Test(collect, an_order_that_is_no_order)
 {
     cr_expect_eq(teff_silo_collect(silo, -1), TEFF_EINVAL);
