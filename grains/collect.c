@@ -24,7 +24,7 @@ enum {
 #define COARSE_NS     (INT64_C(1) << 20)
 #define KEEP_FOR_GOOD UINT32_MAX
 
-enum { STAGE_BUCKETS, STAGE_BUSY, STAGE_KEPT, STAGE_LASTING };
+enum { STAGE_BUCKETS, STAGE_KEPT, STAGE_LASTING };
 
 /* What `why` says of one that does not go. */
 enum { STAYS = 0 };
@@ -36,12 +36,11 @@ void teff__collector_init(teff__catalog *catalog)
     const int64_t now_ns = catalog->worker.now_ns;
     collector->quantum_ns = grains->idle_quantum_ns;
     collector->origin = (uint64_t)(now_ns / collector->quantum_ns);
-    collector->bucket_ns = collector->busy_ns = INT64_MAX;
+    collector->bucket_ns = INT64_MAX;
     collector->shed_ns =
         grains->shed_at_percent != 0 ? teff__time_add(now_ns, grains->shed_period_ns) : INT64_MAX;
     collector->due_ns = collector->shed_ns;
     teff__ring_init(&collector->work);
-    teff__ring_init(&collector->busy);
     teff__ring_init(&collector->kept);
     teff__ring_init(&collector->lasting);
     collector->message.kind = TEFF__MESSAGE_CONTROL;
@@ -108,7 +107,6 @@ static uint64_t due_tick(const teff__catalog *catalog, const teff__activation *a
 static void set_due(teff__collector *collector)
 {
     int64_t due_ns = collector->bucket_ns;
-    due_ns = collector->busy_ns < due_ns ? collector->busy_ns : due_ns;
     due_ns = collector->shed_ns < due_ns ? collector->shed_ns : due_ns;
     collector->due_ns = collector->working ? INT64_MIN : due_ns;
 }
@@ -169,20 +167,20 @@ void teff__collect_delay(teff__catalog *catalog, teff__activation *activation, i
 
 /* --- Looking ------------------------------------------------------------------------------- */
 
-/* One that has work stays, and whoever wants it gone comes back when its age has passed. */
+/*
+ * One that has work stays. Where a turn is suspended nobody knows for how long: it says that it is
+ * to go, and when the turn ends it is not idle, and enters again.
+ */
 static void stay_busy(teff__catalog *catalog, teff__activation *activation, uint64_t tick)
 {
-    teff__collector *collector = &catalog->collector;
-    const int64_t age_ns = age_of(catalog, activation->type);
-    if ((activation->flags & TEFF__ACTIVATION_BUSY) == 0 || age_ns == INT64_MAX) {
-        activation->record.used = catalog->coarse;
-        const uint64_t due = due_tick(catalog, activation);
-        enter_at(catalog, activation, due > tick ? due : tick + 1);
+    if ((activation->flags & TEFF__ACTIVATION_BUSY) != 0 &&
+        age_of(catalog, activation->type) != INT64_MAX) {
+        teff__activation_ask(catalog, activation, TEFF_DEACTIVATED_IDLE);
         return;
     }
-    const int64_t look_ns = teff__time_add(catalog->worker.now_ns, age_ns);
-    collector->busy_ns = look_ns < collector->busy_ns ? look_ns : collector->busy_ns;
-    teff__ring_push_back(&collector->busy, &activation->ring);
+    activation->record.used = catalog->coarse;
+    const uint64_t due = due_tick(catalog, activation);
+    enter_at(catalog, activation, due > tick ? due : tick + 1);
 }
 
 /* Why it is to go, or STAYS. `tick` is that of now, `due` when it would be due. */
@@ -239,11 +237,6 @@ static void walk_on(teff__collector *collector)
             return;
         }
         break;
-    case STAGE_BUSY:
-        teff__ring_append(&collector->work, &collector->busy);
-        collector->busy_ns = INT64_MAX;
-        collector->stirred = false;
-        break;
     case STAGE_KEPT:
         teff__ring_append(&collector->work, &collector->kept);
         break;
@@ -271,16 +264,10 @@ static void begin_walk(teff__collector *collector, teff__collect_walk walk)
 static bool refill(teff__catalog *catalog, uint64_t tick)
 {
     teff__collector *collector = &catalog->collector;
-    const int64_t now_ns = catalog->worker.now_ns;
     while (teff__ring_empty(&collector->work) && collector->walk != TEFF__WALK_NONE)
         walk_on(collector);
     if (teff__ring_empty(&collector->work))
         (void)teff__wheel_take(&collector->wheel, tick, &collector->work);
-    if (teff__ring_empty(&collector->work) && now_ns >= collector->busy_ns) {
-        teff__ring_append(&collector->work, &collector->busy);
-        collector->busy_ns = INT64_MAX;
-        collector->stirred = false;
-    }
     return !teff__ring_empty(&collector->work);
 }
 
@@ -340,9 +327,7 @@ static void collect(teff__catalog *catalog)
 
 void teff__collect_pass(teff__catalog *catalog)
 {
-    teff__collector *collector = &catalog->collector;
-    collector->stirred |= catalog->worker.run_queue.head != NULL;
-    if (TEFF__UNLIKELY(catalog->worker.now_ns >= collector->due_ns))
+    if (TEFF__UNLIKELY(catalog->worker.now_ns >= catalog->collector.due_ns))
         collect(catalog);
 }
 
@@ -356,8 +341,6 @@ int64_t teff__collect_due_ns(teff__catalog *catalog)
     find_bucket(collector); /* what stood in the one that was next may have gone */
     set_due(collector);
     int64_t due_ns = collector->bucket_ns;
-    if (collector->stirred && collector->busy_ns < due_ns)
-        due_ns = collector->busy_ns;
     if (catalog->activations.count > 0 && collector->shed_ns < due_ns)
         due_ns = collector->shed_ns;
     return due_ns;

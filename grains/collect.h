@@ -8,8 +8,6 @@
  * is in proportion to what goes and to what is used, not to what is there.
  *
  *   wheel     those that will be old enough one day; its ticks are the silo's idle_quantum_ns
- *   busy      those that had a suspended turn when they were looked at. Nobody wakes up for them
- *             before something has run: a silo whose turns all wait for ever is at rest
  *   kept      those that a turn wants kept for good
  *   lasting   those whose types are never idle
  *   work      those that are being looked at, a slice of them once a pass
@@ -19,7 +17,9 @@
  * be idle at all.
  *
  * One that is asked to go stands in none of them. It goes with its next run, unless that finds
- * mail: then it is not idle any more, and enters again.
+ * mail: then it is not idle any more, and enters again. So does one that had a suspended turn when
+ * it was looked at, once that has ended; nobody wakes up for it before, and a silo whose turns all
+ * wait for ever is at rest.
  *
  * Threads: the worker's, but for teff__collect_post.
  */
@@ -41,19 +41,18 @@ typedef enum teff__collect_walk {
 } teff__collect_walk;
 
 typedef struct teff__collector {
-    int64_t due_ns;                      /* nothing is to be done before */
-    int64_t bucket_ns, busy_ns, shed_ns; /* of the next bucket; of `busy`; of a look at memory */
-    int64_t rest_ns;                     /* where others have work, no slice before */
-    bool stirred;                        /* something has run since `busy` was looked at */
-    bool working;                        /* a slice is due */
-    uint8_t walk;                        /* teff__collect_walk */
-    uint8_t stage;                       /* of the walk: buckets, and what stands in none */
-    uint64_t walked;                     /* all buckets before this tick */
-    int64_t idle_ns;                     /* how idle is idle enough for the walk */
-    uint64_t shed;                       /* so many more are to go */
+    int64_t due_ns;             /* nothing is to be done before */
+    int64_t bucket_ns, shed_ns; /* of the next bucket; of a look at memory */
+    int64_t rest_ns;            /* where others have work, no slice before */
+    bool working;               /* a slice is due */
+    uint8_t walk;               /* teff__collect_walk */
+    uint8_t stage;              /* of the walk: buckets, and what stands in none */
+    uint64_t walked;            /* all buckets before this tick */
+    int64_t idle_ns;            /* how idle is idle enough for the walk */
+    uint64_t shed;              /* so many more are to go */
     int64_t quantum_ns;
     uint64_t origin; /* the tick that activations' `keep` counts from */
-    teff__ring work, busy, kept, lasting;
+    teff__ring work, kept, lasting;
     teff__message message;      /* teff_silo_collect's */
     teff__atomic_i64 asked_ns;  /* what it says. Whoever posts it, under the silo's lock; worker */
     teff__atomic_u32 is_posted; /* 1: it is under way. Who posts it; the worker */
