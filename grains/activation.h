@@ -3,8 +3,12 @@
  * An activation: a grain in memory. It belongs to one worker from birth to death.
  *
  *     creating ─► activating ─► valid ─► deactivating ─► gone
- *        ▲            └────── failed ──────────▲          │
+ *        ▲            │           └ given up ─┴──────────▲ │
+ *        │            └── failed, given up, asked to go ─┘ │
  *        └────── mail was waiting: same memory, new address
+ *
+ * One that is given up while a turn or hook of it is suspended is kept until that ends, and its mail
+ * is another activation's; see grains/abandon.h.
  *
  * It is on the run queue (scheduled), or one of its turns runs or is suspended (busy), or neither;
  * mail that arrives schedules it in the last case only. One run serves one message.

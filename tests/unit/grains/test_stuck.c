@@ -344,3 +344,34 @@ Test(stuck, stop_does_not_wait_for_what_was_given_up_and_ends_it)
     silo = teff_silo_destroy(silo);
     cr_expect_str_eq(story, "TEFF_EUNAVAILABLE ");
 }
+
+static int woken;
+
+/* Takes all the time that stop has for such turns, so that others are not reached. */
+static int end_slowly(teff_turn *turn, struct probe *self, const struct ask *arg, struct told *ret)
+{
+    (void)self, (void)arg, (void)ret;
+    (void)teff_sleep(turn, 1000 * SECOND);
+    woken++;
+    teff__silo_exchange(silo)->clock.simulated_ns += 100 * SECOND;
+    return 0;
+}
+
+Test(stuck, what_even_stop_could_not_end_is_freed_with_its_stack)
+{
+    enum { MANY = 200 };
+    acting = end_slowly;
+    for (uint64_t key = 1; key <= MANY; key++) {
+        probe_ref probe = probe_at(key);
+        cr_assert_eq(probe_act_send(client, &probe, NULL), 0);
+    }
+    cr_assert_eq(teff_silo_advance(silo, SECOND), 0);
+    cr_expect_eq(get_number(client, 1), 0); /* somebody waits, so time passes */
+    expect_gone(TEFF_DEACTIVATED_STUCK, MANY);
+    cr_assert_null(teff_client_destroy(client));
+    cr_assert_eq(teff_silo_stop(silo), 0);
+    cr_expect_lt(woken, MANY);
+    cr_expect_eq(grain_counts().resident, 0);
+    silo = teff_silo_destroy(silo); /* asserts that no byte is left */
+    cr_assert_null(silo);
+}
