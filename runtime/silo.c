@@ -30,8 +30,8 @@
 
 #define PAGE_BYTES 4096
 
-_Static_assert(TEFF__OPTION_ROUTES_MIN == TEFF__ROUTES_LEAST &&
-                   TEFF__OPTION_ROUTES_MAX == TEFF__ROUTES_MOST,
+_Static_assert((int)TEFF__OPTION_ROUTES_MIN == (int)TEFF__ROUTES_LEAST &&
+                   (int)TEFF__OPTION_ROUTES_MAX == (int)TEFF__ROUTES_MOST,
                "what options allow, routes can do");
 
 /*
