@@ -178,6 +178,7 @@ int main(int count_given, char **given)
         { "seconds_max", &stress.seconds_max, 1, 86400 },
     };
     teff_client *client = NULL;
+    int result = 0;
     arguments_read("stress_limits", known, sizeof(known) / sizeof(known[0]), count_given, given);
     const teff_silo_options options = { .struct_size = sizeof(options),
                                         .workers = (uint32_t)stress.workers,
@@ -192,7 +193,7 @@ int main(int count_given, char **given)
         expect(teff_silo_spawn(stress.silo, (int)(i % stress.workers), visit_often,
                                (void *)(uintptr_t)i, client, &futures[i]));
     for (uint64_t i = 0; i < stress.tasks; i++)
-        expect(teff_task_claim(client, futures[i], NULL));
+        expect(teff_task_claim(client, futures[i], &result));
     fill_up(client);
     finish(client);
     if (stress.grains > stress.max && (told(&stress.refused) == 0 || told(&stress.notices) == 0))
