@@ -123,7 +123,7 @@ static int worker_start(void *user, uint32_t worker, void **ret_context)
 static void choose_round(stress *self, uint64_t number)
 {
     static const uint32_t routes[] = { 8, 3, 0, 64, TEFF_ROUTES_NONE };
-    static const int64_t ttls_ns[] = { 0, MS, 20 * MS };
+    static const int64_t ttls_ns[] = { 0, MS, MS, 20 * MS };
     static const uint32_t workers[] = { 4, 2, 3, 1, 4 };
     static const uint32_t grains[] = { 64, 16, 512 };
     static const uint32_t leaving[] = { 100, 10, 300 };
