@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLERS = 100, WAVE = 64 };
+enum { CALLERS = 100, WAVE = 100 };
 
 typedef struct cold {
     uint32_t workers, grain_count;
     teff_silo *silo;
     teff_client *client;
-    teff__atomic_u32 here; /* callers that are ready to begin */
+    teff__atomic_u32 here; /* callers that came to a wave, over all waves */
     teff__atomic_u32 wrong;
     teff__atomic_u32 *activated; /* by grain */
     teff__atomic_u32 *turns;     /* by grain */
@@ -73,17 +73,17 @@ static const teff_grain_type single_grain = {
     .activate = single_activate,
 };
 
-/* All begin together, and go the same way: so each grain has its first calls at about one time. */
+/* All go the same way and begin each wave together: so the workers come to a grain at one time. */
 static int call_all(teff_task *task, void *user)
 {
     cold *of = user;
     teff_future futures[WAVE];
-    (void)teff__atomic_u32_add_relaxed(&of->here, 1);
-    while (teff__atomic_u32_load_relaxed(&of->here) < CALLERS)
-        if (teff_sleep(task, 0) != 0)
-            return 1;
-    for (uint32_t from = 0; from < of->grain_count; from += WAVE) {
+    for (uint32_t from = 0, due = CALLERS; from < of->grain_count; from += WAVE, due += CALLERS) {
         const uint32_t left = of->grain_count - from, count = left < WAVE ? left : WAVE;
+        (void)teff__atomic_u32_add_relaxed(&of->here, 1);
+        while (teff__atomic_u32_load_relaxed(&of->here) < due)
+            if (teff_sleep(task, 20000) != 0)
+                return 1;
         for (uint32_t i = 0; i < count; i++) {
             single_ref to = single_at(from + i);
             futures[i] = single_first_start(task, &to, NULL);
