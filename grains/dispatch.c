@@ -7,12 +7,17 @@
  * none makes an activation here, where its sender looked for it. Forwarding takes a route, too,
  * since messages that are under way to another worker must not be overtaken by later ones when the
  * grain comes to live here meanwhile.
+ *
+ * Where an activation is to be made on another worker, the directory says so until it is there
+ * (teff__address_placed), and requests go that way as to an activation. What comes by it is served
+ * here even where this worker has a route to where the grain was: the route switches to here.
  */
 #include "grains/dispatch.h"
 
 #include "grains/activate.h"
 #include "grains/canceling.h"
 #include "grains/observer.h"
+#include "grains/place.h"
 #include "messaging/cancel.h"
 
 #include "teff/status.h"
@@ -54,7 +59,7 @@ static void post_request(teff__catalog *catalog, teff__message *message, uint64_
                          const teff__type *type, const teff_key *key)
 {
     message->address = address;
-    message->flags &= (uint8_t)~TEFF__MESSAGE_HINT;
+    message->flags &= (uint8_t) ~(TEFF__MESSAGE_HINT | TEFF__MESSAGE_FIRST);
     teff__message_address_to(message, &type->def.name, key);
     teff__catalog_post(catalog, teff__address_worker(address), message);
 }
@@ -71,14 +76,29 @@ static void send_by_route(teff__catalog *catalog, teff__route *route, teff__mess
     post_request(catalog, message, route->record.address, type, &route->record.key);
 }
 
-/* The address of the grain's activation: the registered one, or one that is made here. */
+/*
+ * The address of the grain's activation: the registered one, or one that is made here; or the worker
+ * where it is to be made. That is decided by `place` where this worker is the first to route the
+ * request (`first`); else whoever decided meant this one.
+ */
 static int find_or_create(teff__catalog *catalog, const teff__type *type, const teff_key *key,
-                          uint64_t hash, uint64_t *ret_address)
+                          uint64_t hash, bool first, uint32_t place, uint64_t *ret_address)
 {
-    *ret_address = teff__directory_find(&catalog->grains->directory, hash, type->id, key);
-    if (*ret_address != 0)
-        return 0;
-    return teff__activation_create(catalog, type, key, hash, ret_address);
+    teff__directory *directory = &catalog->grains->directory;
+    const uint32_t own = catalog->worker.index;
+    int r = 0;
+    *ret_address = teff__directory_find(directory, hash, type->id, key);
+    if (*ret_address == 0 && first) {
+        const uint32_t worker = teff__place(catalog, type, hash, place);
+        if (worker != own)
+            r = teff__directory_place(directory, hash, type->id, key, worker, ret_address);
+    }
+    if (r == 0 && (*ret_address == 0 || *ret_address == teff__address_placed(own))) {
+        r = teff__activation_create(catalog, type, key, hash, ret_address);
+        if (r != 0)
+            teff__directory_unplace(directory, hash, type->id, key, own);
+    }
+    return r;
 }
 
 /*
@@ -114,7 +134,7 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
     route = teff__routes_find(&catalog->routes, hash, type->id, &to->key);
     if (route == NULL) {
         uint64_t address;
-        int r = find_or_create(catalog, type, &to->key, hash, &address);
+        int r = find_or_create(catalog, type, &to->key, hash, true, message->place, &address);
         if (r != 0)
             return r;
         teff__activation *activation = teff__catalog_own(catalog, address);
@@ -176,32 +196,43 @@ static void forward(teff__catalog *catalog, teff__route *route, teff__message *m
                "Forwarding failed: the grain moved each time the call came to where it was");
 }
 
-/* The address that the message was sent to names no activation of that grain here. */
-static void arrived_astray(teff__catalog *catalog, teff__message *message)
+/*
+ * Sends a probe after the messages that went by the route's old address, and keeps what is sent
+ * from now on.
+ */
+static void begin_switch(teff__catalog *catalog, teff__route *route)
 {
-    const teff__type *type = teff__dispatch_type(catalog->grains, teff__message_to(message));
-    const teff_key *key = &teff__message_to(message)->key;
-    uint64_t address;
-    if (type == NULL) {
-        refuse(catalog, message, TEFF_EINVAL, "no such grain type");
-        return;
-    }
-    if (teff__cancel_refuses(message)) { /* goes no further, and makes no activation */
-        refuse(catalog, message, TEFF_ECANCELED, NULL);
-        return;
-    }
-    const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, key);
-    teff__route *route = teff__routes_find(&catalog->routes, hash, type->id, key);
-    if (route != NULL) {
-        forward(catalog, route, message);
-        return;
-    }
+    teff__message *probe = teff__pool_take(&catalog->postbox.pools[0]);
+    if (probe == NULL)
+        return; /* the old address goes on to be forwarded; the next answer tries again */
+    memset(probe, 0, sizeof(*probe));
+    probe->home = &catalog->postbox.pools[0];
+    probe->kind = TEFF__MESSAGE_PROBE;
+    probe->correlation = route->name;
+    probe->deadline_ns = INT64_MAX;
+    post_request(catalog, probe, route->record.address,
+                 teff__types_by_id(&catalog->grains->types, route->record.type),
+                 &route->record.key);
+    route->switching = true;
+}
+
+/*
+ * Decides what becomes of a message for a grain that is not here, and has not been sent on by this
+ * worker's route. `route` is not NULL where the grain was to be made here, whatever this worker knew.
+ */
+static void settle_astray(teff__catalog *catalog, teff__message *message, const teff__type *type,
+                          const teff_key *key, uint64_t hash, teff__route *route)
+{
+    uint64_t address = 0;
     int r = 0;
     if (message->kind == TEFF__MESSAGE_PROBE)
         address = teff__directory_find(&catalog->grains->directory, hash, type->id, key);
     else
-        r = find_or_create(catalog, type, key, hash, &address);
-    if (r != 0 || address == 0) {
+        r = find_or_create(catalog, type, key, hash, (message->flags & TEFF__MESSAGE_FIRST) != 0,
+                           message->place, &address);
+    if (route != NULL && !route->switching && route->record.address != address)
+        begin_switch(catalog, route); /* it leads to where the grain was before */
+    if (r != 0 || address == 0 || address == teff__address_placed(catalog->worker.index)) {
         /* a probe makes no activation: it finds that there is none */
         refuse(catalog, message, r, r == TEFF_ENOMEM ? teff__no_instance : NULL);
         return;
@@ -211,11 +242,41 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
         take_in(catalog, activation, message, true);
         return;
     }
-    r = teff__routes_add(&catalog->routes, hash, type->id, key, address, &route);
+    if (route == NULL)
+        r = teff__routes_add(&catalog->routes, hash, type->id, key, address, &route);
     if (r != 0)
         refuse(catalog, message, r, NULL);
     else
         forward(catalog, route, message);
+}
+
+/* The address that the message was sent to names no activation of that grain here. */
+static void arrived_astray(teff__catalog *catalog, teff__message *message)
+{
+    teff__directory *directory = &catalog->grains->directory;
+    const teff__type *type = teff__dispatch_type(catalog->grains, teff__message_to(message));
+    const teff_key *key = &teff__message_to(message)->key;
+    const uint32_t own = catalog->worker.index;
+    if (type == NULL) {
+        refuse(catalog, message, TEFF_EINVAL, "no such grain type");
+        return;
+    }
+    const bool placed = message->address == teff__address_placed(own);
+    const uint64_t hash = teff__key_hash(&catalog->grains->seed, type->id, key);
+    if (teff__cancel_refuses(message)) { /* goes no further, and makes no activation */
+        if (placed)
+            teff__directory_unplace(directory, hash, type->id, key, own);
+        refuse(catalog, message, TEFF_ECANCELED, NULL);
+        return;
+    }
+    teff__route *route = teff__routes_find(&catalog->routes, hash, type->id, key);
+    if (message->kind == TEFF__MESSAGE_PROBE && teff__address_worker(message->correlation) == own)
+        /* the grain was placed here while the probe was on its way, and has gone again */
+        turn_probe_back(catalog, message, teff__directory_find(directory, hash, type->id, key));
+    else if (route != NULL && !placed)
+        forward(catalog, route, message);
+    else
+        settle_astray(catalog, message, type, key, hash, route);
 }
 
 /* Nobody may have vouched for the address, or the request was sent under a source. */
@@ -239,26 +300,6 @@ void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message)
         take_in(catalog, activation, message, false);
     else
         arrived_otherwise(catalog, activation, message);
-}
-
-/*
- * Sends a probe after the messages that went by the route's old address, and keeps what is sent
- * from now on.
- */
-static void begin_switch(teff__catalog *catalog, teff__route *route)
-{
-    teff__message *probe = teff__pool_take(&catalog->postbox.pools[0]);
-    if (probe == NULL)
-        return; /* the old address goes on to be forwarded; the next answer tries again */
-    memset(probe, 0, sizeof(*probe));
-    probe->home = &catalog->postbox.pools[0];
-    probe->kind = TEFF__MESSAGE_PROBE;
-    probe->correlation = route->name;
-    probe->deadline_ns = INT64_MAX;
-    post_request(catalog, probe, route->record.address,
-                 teff__types_by_id(&catalog->grains->types, route->record.type),
-                 &route->record.key);
-    route->switching = true;
 }
 
 void teff__dispatch_probed(teff__catalog *catalog, teff__message *probe)
@@ -289,6 +330,10 @@ void teff__dispatch_answered(teff__catalog *catalog, teff_ref *to, uint64_t addr
     teff__route *route = hinted_route(catalog, to);
     if (route == NULL && teff__address_tag_of(address) == catalog->tag)
         to->route = address;
-    if (route != NULL && address != 0 && route->record.address != address && !route->switching)
+    if (route == NULL || address == 0 || route->record.address == address || route->switching)
+        return;
+    if (route->record.address == teff__address_placed(teff__address_worker(address)))
+        route->record.address = address; /* the same worker: nothing is overtaken */
+    else
         begin_switch(catalog, route);
 }

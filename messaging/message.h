@@ -50,6 +50,7 @@ enum {
     TEFF__MESSAGE_BUFFERS = 8, /* the method has buffers in its argument or result */
     TEFF__MESSAGE_UNDER = 16,  /* it was sent under a source of cancellation */
     TEFF__MESSAGE_WAITS = 32, /* … and its caller waits for the answer, also when that has fired */
+    TEFF__MESSAGE_FIRST = 64, /* a client's: the worker that it comes to is the first to route it */
     /* of `held`, beside the number of buffers: the body begins with a teff__cancel_entry */
     TEFF__HELD_SOURCE = 128,
 
@@ -96,8 +97,8 @@ typedef struct teff__message {
      */
     uint8_t held;
     uint8_t warned; /* request: for how many periods it is known to be long, modulo 256 */
-    uint8_t unused;
-    int32_t code; /* response */
+    uint8_t place;  /* request: on which worker its grain is to be made, + 1; 0: as the type says */
+    int32_t code;   /* response */
     /* body and reference follow */
 } teff__message;
 
@@ -281,9 +282,9 @@ static inline teff__message *teff__postbox_take(teff__postbox *postbox, const te
     message->of = of;
     /* Neighbours, most of them 0: one store each for eight bytes and for four. */
     const uint64_t method_to_flags = number | (uint32_t)TEFF__MESSAGE_HEADER << 16;
-    const uint32_t class_to_unused = size_class;
+    const uint32_t class_to_place = size_class;
     memcpy(&message->method, &method_to_flags, sizeof(method_to_flags));
-    memcpy(&message->size_class, &class_to_unused, sizeof(class_to_unused));
+    memcpy(&message->size_class, &class_to_place, sizeof(class_to_place));
     return message;
 }
 
