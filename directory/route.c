@@ -81,7 +81,7 @@ int teff__routes_add(teff__routes *routes, uint64_t hash, uint32_t type, const t
 
 void teff__routes_remove(teff__routes *routes, teff__route *route)
 {
-    teff_assert(!route->switching && route->waiting.head == NULL);
+    teff_assert(!route->switching && route->wait.messages.head == NULL);
     teff__table_remove(&routes->table, &route->record);
     teff__slotmap_remove(&routes->slots, teff__address_slot(route->name),
                          teff__address_generation(route->name));

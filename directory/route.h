@@ -26,13 +26,35 @@
 /* entries for each worker: about 160 MB; as the field's reference */
 enum { TEFF__ROUTES_MAX = 1000000 };
 
+typedef struct teff__route_wait {
+    teff__queue messages;
+    bool leaving;
+} teff__route_wait;
+
 typedef struct teff__route {
-    teff__grain_record record; /* its address is the activation's */
-    uint64_t name;             /* the entry's own address, for references */
-    teff__queue waiting;       /* messages that wait for the probe */
+    union {
+        teff__grain_record record; /* its address is the activation's */
+        struct {
+            teff_key key;
+            uint32_t type, used_;
+            uint64_t hash, address;
+        };
+    };
+    uint64_t name; /* the entry's own address, for references */
+    teff__route_wait wait;
     bool switching;
     bool used; /* since the hand of the clock came by */
 } teff__route;
+
+static inline bool teff__route_waits(const teff__route *route)
+{
+    return route->switching;
+}
+static inline teff__route_wait *teff__route_wait_of(teff__route *route)
+{
+    return &route->wait;
+}
+#define teff__route_wait(route) teff__route_wait_of(route)
 
 typedef struct teff__routes {
     teff__memory *memory;
@@ -67,4 +89,39 @@ static inline teff__route *teff__routes_get(const teff__routes *routes, uint64_t
                : NULL;
 }
 
+static inline uint64_t teff__route_name(const teff__routes *routes, const teff__route *route)
+{
+    (void)routes;
+    return route->name;
+}
+static inline int teff__routes_wait(teff__routes *routes, teff__route *route)
+{
+    (void)routes;
+    route->switching = true;
+    route->wait.leaving = false;
+    teff__queue_init(&route->wait.messages);
+    return 0;
+}
+static inline void teff__routes_go_on(teff__routes *routes, teff__route *route, uint64_t address,
+                                      teff__queue *ret)
+{
+    (void)routes;
+    *ret = route->wait.messages;
+    teff__queue_init(&route->wait.messages);
+    route->switching = false;
+    route->address = address;
+}
+static inline int teff__routes_add_waiting(teff__routes *routes, uint64_t hash, uint32_t type,
+                                           const teff_key *key, teff__route **ret)
+{
+    int r = teff__routes_add(routes, hash, type, key, 0, ret);
+    if (r == 0)
+        r = teff__routes_wait(routes, *ret);
+    return r;
+}
+static inline void teff__routes_rebind(teff__routes *routes, teff__route *route, uint64_t address)
+{
+    (void)routes;
+    route->address = address;
+}
 #endif

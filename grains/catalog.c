@@ -8,6 +8,7 @@
 #include "grains/complete.h"
 #include "grains/dispatch.h"
 #include "grains/long_call.h"
+#include "grains/resolve.h"
 #include "grains/stop.h"
 #include "grains/task.h"
 #include "grains/timeout.h"
@@ -209,6 +210,9 @@ static void deliver(teff__worker *worker, teff__link *mail)
         break;
     case TEFF__MESSAGE_STATUS:
         teff__long_call_arrived(catalog, teff__status_of(message));
+        break;
+    case TEFF__MESSAGE_LOCATED:
+        teff__resolve_answered(catalog, message);
         break;
     case TEFF__MESSAGE_COMPLETION: /* these wait in mailboxes, and are not posted */
         break;
@@ -434,8 +438,8 @@ void teff__catalog_drain(teff__catalog *catalog)
     }
     teff__route *route;
     for (uint32_t slot = 0; (route = teff__slotmap_next(&catalog->routes.slots, &slot)) != NULL;) {
-        drop_queue(catalog, route->waiting.head);
-        teff__queue_init(&route->waiting);
+        drop_queue(catalog, route->wait.messages.head);
+        teff__queue_init(&route->wait.messages);
     }
     drop_futures(catalog);
     teff__statuses_drop(&catalog->statuses, &catalog->exchange->registry, &catalog->postbox);

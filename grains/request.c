@@ -238,7 +238,6 @@ static int send_from_client(teff__client *client, teff__request *request, teff__
         *hint = (teff__client_hint){ hash, 0, type, to->key };
     if (!request->one_way)
         teff__stripe_set_target(client->stripe, message->correlation, hash);
-    message->flags |= TEFF__MESSAGE_FIRST;
     teff__message_address_to(message, &type->def.name, &to->key);
     teff__client_send(client, (uint32_t)(hash % exchange->workers_count), message);
     return 0;

@@ -38,6 +38,7 @@ typedef enum teff__message_kind {
     TEFF__MESSAGE_COMPLETION, /* a call that was made with one has ended; see completion.h */
     TEFF__MESSAGE_CANCEL,     /* a source has fired; part of it, see cancel.h */
     TEFF__MESSAGE_STATUS,     /* a call takes long; see status.h */
+    TEFF__MESSAGE_LOCATED,    /* an answer of the locator; see directory/locator.h */
     TEFF__MESSAGE_CONTROL,    /* the silo speaks to one of its workers; never dropped */
     TEFF__MESSAGE_INSPECT     /* somebody counts or dumps: the worker walks; never dropped */
 } teff__message_kind;
@@ -50,7 +51,6 @@ enum {
     TEFF__MESSAGE_BUFFERS = 8, /* the method has buffers in its argument or result */
     TEFF__MESSAGE_UNDER = 16,  /* it was sent under a source of cancellation */
     TEFF__MESSAGE_WAITS = 32, /* … and its caller waits for the answer, also when that has fired */
-    TEFF__MESSAGE_FIRST = 64, /* a client's: the worker that it comes to is the first to route it */
     /* of `held`, beside the number of buffers: the body begins with a teff__cancel_entry */
     TEFF__HELD_SOURCE = 128,
 
@@ -97,7 +97,7 @@ typedef struct teff__message {
      */
     uint8_t held;
     uint8_t warned; /* request: for how many periods it is known to be long, modulo 256 */
-    uint8_t place;  /* request: on which worker its grain is to be made, + 1; 0: as the type says */
+    uint8_t place;  /* request: on which worker the grain is made, + 1; 0: as its type says */
     int32_t code;   /* response */
     /* body and reference follow */
 } teff__message;
@@ -282,9 +282,9 @@ static inline teff__message *teff__postbox_take(teff__postbox *postbox, const te
     message->of = of;
     /* Neighbours, most of them 0: one store each for eight bytes and for four. */
     const uint64_t method_to_flags = number | (uint32_t)TEFF__MESSAGE_HEADER << 16;
-    const uint32_t class_to_place = size_class;
+    const uint32_t class_to_unused = size_class;
     memcpy(&message->method, &method_to_flags, sizeof(method_to_flags));
-    memcpy(&message->size_class, &class_to_place, sizeof(class_to_place));
+    memcpy(&message->size_class, &class_to_unused, sizeof(class_to_unused));
     return message;
 }
 

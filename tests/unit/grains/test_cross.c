@@ -66,7 +66,7 @@ Test(cross, a_reference_remembers_its_own_workers_way)
     cr_assert_eq(where_from(2), 2);
     cr_assert_eq(where_from(1), 2);
     cr_assert_eq(teff__address_worker(refs[2].ref.route), 2);
-    cr_assert_eq(refs[2].ref.route, route_to(1, 1)->record.address);
+    cr_assert_eq(refs[2].ref.route, route_to(1, 1)->address);
     cr_assert_eq(refs[1].ref.route, route_to(1, 1)->name);
     cr_assert_null(route_to(2, 1));
     cr_assert_null(route_to(0, 1));
@@ -125,10 +125,10 @@ Test(cross, calls_by_an_old_way_are_forwarded_and_learn_the_new_one)
     leave_from(1);
     cr_assert_eq(where_from(2), 2); /* it has no way to it, so it comes to live there */
     const uint64_t address = refs[2].ref.route;
-    cr_assert_neq(route_to(0, 1)->record.address, address);
+    cr_assert_neq(route_to(0, 1)->address, address);
     cr_assert_eq(where_from(0), 2);
     cr_assert_eq(teff_silo_run(silo), 0);
-    cr_assert_eq(route_to(0, 1)->record.address, address); /* the probe came back */
+    cr_assert_eq(route_to(0, 1)->address, address); /* the probe came back */
     cr_assert_not(route_to(0, 1)->switching);
     cr_assert_eq(where_from(0), 2);
     cr_assert_eq(where_from(1), 2);

@@ -189,8 +189,8 @@ Test(place, activations_that_are_still_to_be_made_count_as_load)
     cr_assert_eq(in_task(1, start_many, on), 0);
     for (int worker = 0; worker < 3; worker++) {
         cr_assert_eq(on[worker], 10);
-        cr_assert_eq(teff__directory_coming(&teff__silo_grains(silo)->directory, (uint32_t)worker),
-                     0);
+        cr_assert_eq(
+            teff__atomic_u32_load_relaxed(&teff__silo_grains(silo)->catalogs[worker]->coming), 0);
     }
 }
 
@@ -360,7 +360,7 @@ static void send_some(teff_caller *caller, uint32_t sender)
         if (kind < 12)
             cr_expect_eq(probe_act_send(caller, ref, &ask), 0);
         else
-            cr_expect_eq(probe_act(caller, ref, &ask, NULL), 0, "%s",
+            cr_expect_eq(probe_act(caller, ref, &ask, NULL), 0, "seed %d: %s", (int)chance_seed,
                          teff_outcome_last(caller)->text);
         if (teff__chance_next(&chance) % 3 == 0)
             cr_expect_eq(teff_sleep(caller, (int64_t)(teff__chance_next(&chance) % 3)), 0);
