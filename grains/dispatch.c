@@ -79,7 +79,7 @@ static const teff__type *type_of(const teff__catalog *catalog, const teff__route
 void teff__dispatch_wait(teff__catalog *catalog, teff__route *route, teff__message *message)
 {
     teff__message_address_to(message, &type_of(catalog, route)->def.name, &route->key);
-    teff__queue_push(&teff__route_wait(route)->messages, &message->link);
+    teff__queue_push(&route->wait->messages, &message->link);
 }
 
 void teff__dispatch_by_route(teff__catalog *catalog, teff__route *route, teff__message *message)
@@ -110,11 +110,10 @@ static int send_first(teff__catalog *catalog, const teff__grain_id *id, uint64_t
  */
 static teff__route *hinted_route(teff__catalog *catalog, const teff_ref *to)
 {
-    teff__route *route = teff__routes_get(&catalog->routes, to->route);
-    if (route == NULL || !teff__key_equal(&route->key, &to->key) || to->type == NULL ||
-        !teff__type_is(type_of(catalog, route), to->type))
-        return NULL;
-    return route;
+    teff__route *route = teff__routes_get(&catalog->routes, to->route, &to->key);
+    return route != NULL && to->type != NULL && teff__type_is(type_of(catalog, route), to->type)
+               ? route
+               : NULL;
 }
 
 /* Neither an activation of this worker nor a route is known: the directory says, or placement. */
@@ -157,10 +156,9 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
     const teff__grain_id id = { type, &to->key,
                                 teff__key_hash(&catalog->grains->seed, type->id, &to->key) };
     teff__catalog_set_target(catalog, message, id.hash);
-    route = teff__routes_find(&catalog->routes, id.hash, type->id, &to->key);
+    route = teff__routes_find(&catalog->routes, id.hash, type->id, &to->key, &to->route);
     if (route == NULL)
         return send_resolved(catalog, to, &id, message);
-    to->route = teff__route_name(&catalog->routes, route);
     teff__dispatch_by_route(catalog, route, message);
     return 0;
 }
@@ -222,13 +220,14 @@ void teff__dispatch_refuse(teff__catalog *catalog, teff__message *message, int c
 /*
  * Whether a message that did not find its grain here may go on. It was forwarded if it was sent to
  * an address of this worker; what a client's message says, or one that only comes through, is no
- * more than a hint.
+ * more than a hint. Where a grain moves faster than news of it, workers' routes lead from one old
+ * place to the next, so beside the two hops there is one for each worker.
  */
 static bool may_go_on(teff__catalog *catalog, teff__message *message)
 {
     const bool astray = teff__address_tag_of(message->address) == catalog->tag &&
                         (message->flags & TEFF__MESSAGE_HINT) == 0;
-    if (!astray || message->hops++ < TEFF__MESSAGE_HOPS_MAX)
+    if (!astray || message->hops++ < TEFF__MESSAGE_HOPS_MAX + catalog->exchange->workers_count)
         return true;
     teff__dispatch_refuse(
         catalog, message, TEFF_EREJECTED,
@@ -257,7 +256,7 @@ static teff__resolve_at where_to_make(const teff__catalog *catalog, const teff__
 static void arrived_unknown(teff__catalog *catalog, const teff__grain_id *id,
                             teff__message *message)
 {
-    uint64_t address;
+    uint64_t address, name;
     teff__route *route;
     int r = teff__resolve(catalog, id, message, where_to_make(catalog, message), &address);
     if (r == TEFF__LOCATOR_LATER)
@@ -274,7 +273,7 @@ static void arrived_unknown(teff__catalog *catalog, const teff__grain_id *id,
     }
     if (!may_go_on(catalog, message))
         return;
-    route = teff__routes_find(&catalog->routes, id->hash, id->type->id, id->key);
+    route = teff__routes_find(&catalog->routes, id->hash, id->type->id, id->key, &name);
     if (route != NULL) { /* it was to be here, and another worker was quicker */
         teff__dispatch_by_route(catalog, route, message);
         return;
@@ -346,7 +345,8 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
         teff__place_arrived(catalog, message);
     const teff_key *key = &teff__message_to(message)->key;
     const teff__grain_id id = { type, key, teff__key_hash(&catalog->grains->seed, type->id, key) };
-    teff__route *route = teff__routes_find(&catalog->routes, id.hash, type->id, key);
+    uint64_t name;
+    teff__route *route = teff__routes_find(&catalog->routes, id.hash, type->id, key, &name);
     if (route == NULL) {
         arrived_unknown(catalog, &id, message);
     } else if (teff__route_waits(route)) {
@@ -389,7 +389,7 @@ bool teff__dispatch_let_go(void *of, teff__route *route)
     teff__catalog *catalog = of;
     if (!begin_switch(catalog, route))
         return true;
-    teff__route_wait(route)->leaving = true;
+    route->wait->leaving = true;
     return false;
 }
 
@@ -397,11 +397,10 @@ void teff__dispatch_go_on(teff__catalog *catalog, teff__route *route, uint64_t a
 {
     /* It lives here, or nowhere: look again. Or nobody needs the way any more. */
     const bool here = address == 0 || teff__address_tag_of(address) == catalog->tag;
-    const bool leaving = teff__route_wait(route)->leaving;
+    const bool needed = !here && catalog->routes.capacity != 0 &&
+                        (route->wait->messages.head != NULL || !route->wait->leaving);
     teff__queue waiting;
-    teff__routes_go_on(&catalog->routes, route, here ? 0 : address, &waiting);
-    if (here || (leaving && waiting.head == NULL) || catalog->routes.capacity == 0)
-        teff__routes_remove(&catalog->routes, route);
+    teff__routes_go_on(&catalog->routes, route, needed ? address : 0, &waiting);
     for (teff__link *link; (link = teff__queue_pop(&waiting)) != NULL;) {
         teff__message *message = (teff__message *)link;
         message->address = address;
@@ -415,7 +414,7 @@ void teff__dispatch_go_on(teff__catalog *catalog, teff__route *route, uint64_t a
 
 void teff__dispatch_probed(teff__catalog *catalog, teff__message *probe)
 {
-    teff__route *route = teff__routes_get(&catalog->routes, probe->correlation);
+    teff__route *route = teff__routes_peek(&catalog->routes, probe->correlation);
     const uint64_t address = probe->address;
     teff__postbox_drop(&catalog->postbox, probe);
     teff_assert(route != NULL && teff__route_waits(route)); /* one that waits is never removed */

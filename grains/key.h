@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys inside the runtime: comparing, checking, hashing and printing them.
+ * Keys inside the runtime: checking, hashing and printing them; directory/key.h compares them.
  *
  * The hash is a seeded folded multiply of the wyhash family (Wang Yi, wyhash final version 4,
  * public domain): words of the key are mixed with secret words, multiplied 64 by 64 to 128 bits,
@@ -21,15 +21,13 @@
 #ifndef TEFF_GRAINS_KEY_H
 #define TEFF_GRAINS_KEY_H
 
+#include "directory/key.h"
 #include "runtime/assert.h"
 #include "runtime/chance.h"
 #include "teff/key.h"
 
 #include <stdbool.h>
 #include <string.h>
-
-_Static_assert(sizeof(teff_key) == 48 && offsetof(teff_key, bytes) == 2,
-               "keys are compared and hashed as six words");
 
 /* A text that is escaped throughout, its quotes and NUL. */
 enum { TEFF__KEY_PRINT_MAX = 4 * TEFF_KEY_TEXT_MAX + 3 };
@@ -49,27 +47,6 @@ TEFF__INTERNAL bool teff__key_valid(const teff_key *key);
  * does. An invalid key is "?".
  */
 TEFF__INTERNAL int teff__key_print(const teff_key *key, char *buffer, size_t size);
-
-static inline uint64_t teff__key_word(const teff_key *key, unsigned index)
-{
-    uint64_t word;
-    memcpy(&word, (const char *)key + 8 * index, sizeof(word));
-    return word;
-}
-
-/*
- * Over all 48 bytes; kind and size are among them. Written out: as a loop it would be made one of
- * vectors, which is dear.
- */
-static inline bool teff__key_equal(const teff_key *a, const teff_key *b)
-{
-    return teff__key_word(a, 0) == teff__key_word(b, 0) &&
-           teff__key_word(a, 1) == teff__key_word(b, 1) &&
-           teff__key_word(a, 2) == teff__key_word(b, 2) &&
-           teff__key_word(a, 3) == teff__key_word(b, 3) &&
-           teff__key_word(a, 4) == teff__key_word(b, 4) &&
-           teff__key_word(a, 5) == teff__key_word(b, 5);
-}
 
 __extension__ typedef unsigned __int128 teff__u128;
 

@@ -114,7 +114,9 @@ int teff__resolve(teff__catalog *catalog, const teff__grain_id *id, teff__messag
         r = place(catalog, id, at, message->place, ret_address, &made);
     if (TEFF__LIKELY(r != TEFF__LOCATOR_LATER))
         return r;
-    teff__route *route = teff__routes_find(&catalog->routes, id->hash, id->type->id, id->key);
+    uint64_t name;
+    teff__route *route =
+        teff__routes_find(&catalog->routes, id->hash, id->type->id, id->key, &name);
     if (route == NULL)
         r = wait(catalog, id, message, at, made);
     else /* it was to be here, and this worker has a route: better round about than out of order */
@@ -149,9 +151,7 @@ int teff__resolve_again(teff__catalog *catalog, teff__activation *activation, ui
 static void fail(teff__catalog *catalog, resolution *one, int code)
 {
     teff__queue mail;
-    teff__route *route = teff__routes_get(&catalog->routes, one->route);
-    teff__routes_go_on(&catalog->routes, route, 0, &mail);
-    teff__routes_remove(&catalog->routes, route);
+    teff__routes_go_on(&catalog->routes, teff__routes_peek(&catalog->routes, one->route), 0, &mail);
     for (teff__link *link; (link = teff__queue_pop(&mail)) != NULL;)
         teff__dispatch_refuse(catalog, (teff__message *)link, code,
                               code == TEFF_EUNAVAILABLE ? unasked : NULL);
@@ -160,7 +160,7 @@ static void fail(teff__catalog *catalog, resolution *one, int code)
 
 static void found(teff__catalog *catalog, resolution *one, uint64_t address)
 {
-    teff__route *route = teff__routes_get(&catalog->routes, one->route);
+    teff__route *route = teff__routes_peek(&catalog->routes, one->route);
     resolution_free(catalog, one);
     teff__dispatch_go_on(catalog, route, address);
 }

@@ -66,7 +66,7 @@ enum {
     TEFF__MESSAGE_SMALL = 256,
     TEFF__MESSAGE_MEDIUM = 640,
     TEFF__MESSAGE_LARGE = 2304,
-    TEFF__MESSAGE_HOPS_MAX = 2, /* forwardings, beside one for each worker's route */
+    TEFF__MESSAGE_HOPS_MAX = 2, /* forwardings, beside one for each worker's older route */
     TEFF__PATH_MAX = 16
 };
 
