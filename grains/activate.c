@@ -8,6 +8,7 @@
 #include "grains/complete.h"
 #include "grains/dispatch.h"
 #include "grains/resolve.h"
+#include "grains/stateless.h"
 #include "grains/turn.h"
 #include "messaging/cancel.h"
 #include "messaging/deadline.h"
@@ -16,8 +17,6 @@
 
 /* How long a hook's calls may take together; as the field's reference. */
 #define HOOK_TIMEOUT_NS INT64_C(30000000000)
-
-static void activation_run(teff__worker *worker, teff__item *item);
 
 static void schedule(teff__catalog *catalog, teff__activation *activation)
 {
@@ -32,7 +31,7 @@ static void count_gone(teff__catalog *catalog, int reason)
 
 static void activation_free(teff__catalog *catalog, teff__activation *activation, int reason)
 {
-    const uint64_t address = activation->record.address;
+    const uint64_t address = teff__activation_address(activation);
     count_gone(catalog, reason);
     teff__slotmap_remove(&catalog->activations, teff__address_slot(address),
                          teff__address_generation(address));
@@ -64,27 +63,41 @@ static int enter(teff__catalog *catalog, teff__activation *activation, uint64_t 
     return teff__locator_enter(locator, &activation->record, *ret_address, ret_address);
 }
 
-int teff__activation_create(teff__catalog *catalog, const teff__type *type, const teff_key *key,
-                            uint64_t hash, uint64_t *ret_address, teff__activation **ret_made)
+int teff__activation_make(teff__catalog *catalog, const teff__type *type, const teff_key *key,
+                          uint64_t hash, teff__activation **ret)
 {
+    const bool stateless = teff__type_is_stateless(type);
     if (TEFF__UNLIKELY(catalog->phase >= TEFF__STOP_DEACTIVATE))
         return TEFF_EUNAVAILABLE;
     teff__activation *activation =
         teff__memory_alloc(catalog->exchange->memory, teff__activation_bytes(type));
     if (activation == NULL)
         return TEFF_ENOMEM;
-    activation->item.run = activation_run;
+    activation->item.run = stateless ? teff__stateless_run : teff__activation_run;
     activation->type = type;
     activation->record.key = *key;
     activation->record.type = type->id;
     activation->record.hash = hash;
     teff__ring_init(&activation->ring);
-    int r = take_address(catalog, activation, &activation->record.address);
+    const int r = take_address(catalog, activation,
+                               stateless ? &teff__activation_member(activation)->address
+                                         : &activation->record.address);
     if (r != 0) {
         teff__memory_free(catalog->exchange->memory, activation, teff__activation_bytes(type));
         return r;
     }
     teff__atomic_u64_increment_owner(&catalog->made);
+    *ret = activation;
+    return 0;
+}
+
+int teff__activation_create(teff__catalog *catalog, const teff__type *type, const teff_key *key,
+                            uint64_t hash, uint64_t *ret_address, teff__activation **ret_made)
+{
+    teff__activation *activation;
+    int r = teff__activation_make(catalog, type, key, hash, &activation);
+    if (r != 0)
+        return r;
     r = enter(catalog, activation, ret_address);
     if (TEFF__UNLIKELY(r == TEFF__LOCATOR_LATER)) {
         activation->flags = TEFF__ACTIVATION_BUSY; /* no run before it is entered */
@@ -132,7 +145,10 @@ static void give_up(teff__catalog *catalog, teff__activation *activation, int co
     if (activation->state != TEFF__ACTIVATION_GONE)
         teff__activation_become(activation, TEFF__ACTIVATION_GONE);
     teff__collect_leave(catalog, activation);
-    teff__resolve_leave(catalog, activation);
+    if (TEFF__UNLIKELY(teff__type_is_stateless(activation->type)))
+        teff__stateless_leave(catalog, activation);
+    else
+        teff__resolve_leave(catalog, activation);
     activation_free(catalog, activation,
                     activation->reason != 0 ? activation->reason : TEFF_DEACTIVATED_FAILED);
     while (mail != NULL) {
@@ -142,11 +158,20 @@ static void give_up(teff__catalog *catalog, teff__activation *activation, int co
     }
 }
 
+/* What knows an activation by its address learns of another one. 0, LATER, or the locator's. */
+static int move(teff__catalog *catalog, teff__activation *activation, uint64_t address)
+{
+    if (TEFF__LIKELY(!teff__type_is_stateless(activation->type)))
+        return teff__locator_move(&catalog->grains->locator, &activation->record, address);
+    teff__activation_member(activation)->address = address;
+    return 0;
+}
+
 /* The activation becomes the next one of its grain, of that address; its mail waits. */
 static int begin_anew(teff__catalog *catalog, teff__activation *activation, uint64_t address)
 {
-    const uint64_t old = activation->record.address;
-    const int moved = teff__locator_move(&catalog->grains->locator, &activation->record, address);
+    const uint64_t old = teff__activation_address(activation);
+    const int moved = move(catalog, activation, address);
     if (moved != 0 && moved != TEFF__LOCATOR_LATER) {
         teff__slotmap_remove(&catalog->activations, teff__address_slot(address),
                              teff__address_generation(address));
@@ -278,7 +303,7 @@ static void refuse_canceled(teff__catalog *catalog, teff__activation *activation
     }
 }
 
-static void activation_run(teff__worker *worker, teff__item *item)
+void teff__activation_run(teff__worker *worker, teff__item *item)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     teff__activation *activation = (teff__activation *)(void *)item;

@@ -25,6 +25,17 @@ TEFF__INTERNAL void teff__activation_unmake(teff__catalog *catalog, teff__activa
                                             int reason);
 
 /*
+ * An activation that is not registered: all of a stateless worker's. TEFF_ENOMEM, TEFF_ELIMIT,
+ * TEFF_EUNAVAILABLE.
+ */
+TEFF__INTERNAL int teff__activation_make(teff__catalog *catalog, const teff__type *type,
+                                         const teff_key *key, uint64_t hash,
+                                         teff__activation **ret);
+
+/* Its item's function, but for stateless workers: see teff__stateless_run. */
+TEFF__INTERNAL void teff__activation_run(teff__worker *worker, teff__item *item);
+
+/*
  * Asks for an activation to be deactivated once none of its turns runs. The first reason is kept.
  */
 TEFF__INTERNAL void teff__activation_ask(teff__catalog *catalog, teff__activation *activation,

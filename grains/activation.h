@@ -47,9 +47,48 @@ typedef struct teff__activation {
 _Static_assert(sizeof(teff__activation) == 144, "what an idle grain costs most");
 _Static_assert(offsetof(teff__activation, ring) <= 128, "what a call touches is in two lines");
 
+/* What an activation of a stateless worker has behind its state; see grains/stateless.h. */
+typedef struct teff__member {
+    uint64_t
+        address; /* the activation's; its record's is 0, so that no answer and no hint has it */
+    teff__activation *activation;
+    struct teff__shift *shift;
+    teff__ring ring; /* of the shift's */
+    teff__ring idle; /* of those of it that have nothing to do; alone: it has */
+} teff__member;
+
+static inline bool teff__type_is_stateless(const teff__type *type)
+{
+    return type->def.stateless_max != 0;
+}
+
+/* The state's bytes where a member's words follow. */
+static inline size_t teff__activation_state_bytes(const teff__type *type)
+{
+    return (type->def.state_size + 15) & ~(size_t)15;
+}
+
 static inline size_t teff__activation_bytes(const teff__type *type)
 {
-    return sizeof(teff__activation) + type->def.state_size;
+    return TEFF__LIKELY(!teff__type_is_stateless(type))
+               ? sizeof(teff__activation) + type->def.state_size
+               : sizeof(teff__activation) + teff__activation_state_bytes(type) +
+                     sizeof(teff__member);
+}
+
+/* Of a stateless worker's. */
+static inline teff__member *teff__activation_member(teff__activation *activation)
+{
+    return (teff__member *)(void *)(activation->data +
+                                    teff__activation_state_bytes(activation->type));
+}
+
+/* By which its worker finds it: also a stateless worker's. */
+static inline uint64_t teff__activation_address(const teff__activation *activation)
+{
+    return activation->record.address != 0
+               ? activation->record.address
+               : teff__activation_member((teff__activation *)(uintptr_t)activation)->address;
 }
 
 /* The one place where the state changes. */

@@ -9,6 +9,7 @@
 #include "grains/dispatch.h"
 #include "grains/long_call.h"
 #include "grains/resolve.h"
+#include "grains/stateless.h"
 #include "grains/stop.h"
 #include "grains/task.h"
 #include "grains/timeout.h"
@@ -451,8 +452,11 @@ void teff__catalog_drain(teff__catalog *catalog)
     for (uint32_t slot = 0;
          (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;) {
         drop_queue(catalog, activation->mailbox.head);
-        teff__slotmap_remove(&catalog->activations, teff__address_slot(activation->record.address),
-                             teff__address_generation(activation->record.address));
+        const uint64_t address = teff__activation_address(activation);
+        if (teff__type_is_stateless(activation->type))
+            teff__stateless_leave(catalog, activation);
+        teff__slotmap_remove(&catalog->activations, teff__address_slot(address),
+                             teff__address_generation(address));
         teff__memory_free(memory, activation, teff__activation_bytes(activation->type));
     }
     teff__route *route;
@@ -473,6 +477,7 @@ void teff__catalog_finish(teff__catalog *catalog)
 {
     teff__memory *memory = catalog->exchange->memory;
     teff__slotmap_finish(&catalog->activations);
+    teff__table_finish(&catalog->shifts, memory);
     teff__routes_finish(&catalog->routes);
     teff__postbox_finish(&catalog->postbox);
     teff__worker_finish(&catalog->worker);

@@ -30,12 +30,23 @@ typedef enum teff__stop_phase {
     TEFF__STOP_SETTLE
 } teff__stop_phase;
 
+/* The crews of stateless workers; see grains/stateless.h. */
+enum { TEFF__CREWS_SHARDS = 16 };
+typedef struct teff__crews_shard {
+    _Alignas(TEFF__CACHE_LINE) teff__mutex lock;
+    teff__table table; /* guarded by lock */
+} teff__crews_shard;
+typedef struct teff__crews {
+    teff__crews_shard shards[TEFF__CREWS_SHARDS];
+} teff__crews;
+
 /* What the catalogs of a silo share. */
 struct teff__grains {
     teff__exchange *exchange;
     teff__types types;
     teff__directory directory; /* of this process */
     teff__locator locator;     /* who is asked where a grain is: that directory, or another */
+    teff__crews crews;
     teff__hash_seed seed;
     teff__catalog **catalogs;
     uint32_t mailbox_max;
@@ -82,7 +93,6 @@ struct teff__catalog {
     teff__collector collector;
     teff__atomic_u64 made; /* activations, ever. Statistics: the worker; anybody */
     teff__atomic_u64 gone[TEFF_DEACTIVATED_REASONS]; /* of those, by reason */
-    teff__atomic_u32 coming; /* activations that were placed here, not made yet. Workers */
     teff__routes routes;
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__outgoing *outgoing;
@@ -108,6 +118,7 @@ struct teff__catalog {
     teff__message control[TEFF__STOP_SETTLE + 1];
     teff__atomic_u32 timeout_posted; /* 1: control[0] is under way. Who posts it; the worker */
     teff__inspected inspected;
+    teff__table shifts; /* of stateless workers: this worker's members, by grain */
 };
 
 _Static_assert(offsetof(teff__catalog, worker) == 0, "a worker is its catalog");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "grains/place.h"
 
-/* Activations that a worker has, and those that others have placed there a moment ago. */
+/* Activations that a worker has, and those that others have placed there: many calls at once would
+ * else all find the same worker with the fewest. */
 static uint64_t load_of(const teff__grains *grains, uint32_t worker)
 {
     teff_grain_counts counts = { .resident = 0 };
     teff__catalog_count_grains(grains->catalogs[worker], &counts);
-    return counts.resident + teff__atomic_u32_load_relaxed(&grains->catalogs[worker]->coming);
+    return counts.resident + teff__directory_coming(&grains->directory, worker);
 }
 
 /* Of several, this one if it is among them; else the first. */
@@ -23,20 +24,6 @@ static uint32_t least_loaded(const teff__catalog *catalog)
         }
     }
     return best;
-}
-
-void teff__place_sent(const teff__catalog *catalog, uint32_t worker, teff__message *message)
-{
-    message->place = TEFF__PLACE_COUNTED;
-    (void)teff__atomic_u32_add_relaxed(&catalog->grains->catalogs[worker]->coming, 1);
-}
-
-void teff__place_arrived(teff__catalog *catalog, teff__message *message)
-{
-    if (message->place != TEFF__PLACE_COUNTED)
-        return;
-    message->place = 0;
-    (void)teff__atomic_u32_add_relaxed(&catalog->coming, UINT32_MAX);
 }
 
 uint32_t teff__place(const teff__catalog *catalog, const teff__type *type, uint64_t hash,

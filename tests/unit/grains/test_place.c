@@ -189,8 +189,8 @@ Test(place, activations_that_are_still_to_be_made_count_as_load)
     cr_assert_eq(in_task(1, start_many, on), 0);
     for (int worker = 0; worker < 3; worker++) {
         cr_assert_eq(on[worker], 10);
-        cr_assert_eq(
-            teff__atomic_u32_load_relaxed(&teff__silo_grains(silo)->catalogs[worker]->coming), 0);
+        cr_assert_eq(teff__directory_coming(&teff__silo_grains(silo)->directory, (uint32_t)worker),
+                     0);
     }
 }
 
