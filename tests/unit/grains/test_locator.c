@@ -275,3 +275,33 @@ Test(locator, stop_ends_what_waits_and_a_late_answer_is_nobodys)
     cr_assert_eq(last.code, TEFF_EUNAVAILABLE);
     slow_answer(0);
 }
+
+static int called;
+
+static int call_and_note(teff_task *task, void *user)
+{
+    probe_ref probe = probe_at(*(uint64_t *)user);
+    called = probe_get(task, &probe, NULL, NULL);
+    return 0;
+}
+
+Test(locator, without_memory_a_call_fails_clearly_and_the_next_one_does_not)
+{
+    static uint64_t number = 100;
+    int failed = 0;
+    for (uint64_t nth = 1; nth <= 8; nth++) {
+        number++;
+        called = 4711;
+        spawn(1, call_and_note, &number);
+        teff__memory_fail_at(teff__silo_memory(silo), nth);
+        slow_answer_all();
+        teff__memory_fail_at(teff__silo_memory(silo), 0);
+        cr_expect(called == 0 || called == TEFF_ENOMEM, "%d: %d", (int)nth, called);
+        failed += called != 0;
+        called = 4711;
+        spawn(1, call_and_note, &number);
+        slow_answer_all();
+        cr_expect_eq(called, 0, "%d: %d", (int)nth, called);
+    }
+    cr_expect_geq(failed, 3, "%d", failed); /* the question, the route, the activation */
+}
