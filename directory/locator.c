@@ -40,7 +40,7 @@ static void ask(void *self, teff__locator_ask *question)
 {
     (void)self;
     (void)question;
-    teff_assert(!"the directory of this process answers at once");
+    teff_assert(false); /* the directory of this process answers at once */
 }
 
 teff__locator teff__locator_local(teff__directory *directory)
