@@ -162,6 +162,7 @@ Test(place_each, kind_of_call_finds_the_worker_with_the_fewest_activations)
             (void)placed(BY_TASK, 0, "caller", 100 + resident(0), 0);
         cr_assert_eq(placed(BY_TASK, 2, "least", 5, 0), 2, "of several the caller's own");
         cr_assert_eq(placed(BY_TASK, 2, "least", 6, 0), 0);
+        cr_assert_eq(placed(BY_TASK, 0, "least", 7, 0), 0, "as full as 2 again");
         if (kind < KINDS - 1)
             end();
     }
