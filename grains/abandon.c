@@ -36,8 +36,7 @@ static void forget(teff__catalog *catalog, teff__activation *activation)
 {
     teff__ring_remove(&activation->ring);
     catalog->abandoned_count--;
-    teff__memory_free(catalog->exchange->memory, activation,
-                      teff__activation_bytes(activation->type));
+    teff__activation_forget(catalog, activation);
 }
 
 void teff__abandoned_end(teff__catalog *catalog, teff__activation *activation)
@@ -66,6 +65,21 @@ static void move_requests(teff__activation *from, teff__activation *to)
         teff__queue_push(&place->mailbox, link);
         place->mail_count++;
     }
+}
+
+/* A stateless worker's requests look for another member. */
+static void replace_member(teff__catalog *catalog, teff__activation *activation, int reason)
+{
+    teff__queue mail = teff__activation_take_mail(activation), requests = { NULL, NULL };
+    for (teff__link *link; (link = teff__queue_pop(&mail)) != NULL;) {
+        const bool request = ((teff__message *)link)->kind == TEFF__MESSAGE_REQUEST;
+        teff__queue_push(request ? &requests : &activation->mailbox, link);
+        activation->mail_count += !request;
+    }
+    teff__activation_leave(catalog, activation);
+    set_aside(catalog, activation, reason);
+    for (teff__link *link; (link = teff__queue_pop(&requests)) != NULL;)
+        teff__dispatch_again(catalog, activation, (teff__message *)link);
 }
 
 /* Another silo's was registered meanwhile, which cannot be while there is one silo only. */
@@ -99,8 +113,12 @@ static int replace(teff__catalog *catalog, teff__activation *activation, int rea
 {
     const teff__grain_record *record = &activation->record;
     teff__activation *next;
+    if (teff__type_is_stateless(activation->type)) {
+        replace_member(catalog, activation, reason);
+        return 0;
+    }
     if (teff__waiting_mail(activation, NULL) == NULL) {
-        teff__resolve_leave(catalog, activation);
+        teff__activation_leave(catalog, activation);
         set_aside(catalog, activation, reason);
         return 0;
     }
@@ -124,7 +142,7 @@ static int replace(teff__catalog *catalog, teff__activation *activation, int rea
 static void unregister(teff__catalog *catalog, teff__activation *activation, int reason, int code,
                        const char *text)
 {
-    teff__resolve_leave(catalog, activation);
+    teff__activation_leave(catalog, activation);
     set_aside(catalog, activation, reason);
     teff__queue mail = teff__activation_take_mail(activation);
     teff__activation_refuse(catalog, &mail, code, text);

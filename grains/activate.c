@@ -11,13 +11,21 @@
 #include "grains/hook.h"
 #include "grains/limit.h"
 #include "grains/resolve.h"
+#include "grains/stateless.h"
 #include "grains/turn.h"
 #include "messaging/cancel.h"
 #include "messaging/deadline.h"
 
 #include "teff/status.h"
 
-static void activation_run(teff__worker *worker, teff__item *item);
+typedef void run_function(teff__worker *worker, teff__item *item);
+
+/* Of an activation's item, while its mailbox is not watched. */
+static run_function *base_run(const teff__type *type)
+{
+    return TEFF__LIKELY(!teff__type_is_stateless(type)) ? teff__activation_run
+                                                        : teff__stateless_run;
+}
 
 static void schedule(teff__catalog *catalog, teff__activation *activation)
 {
@@ -40,9 +48,8 @@ static void remove_address(teff__catalog *catalog, uint64_t address)
 void teff__activation_free(teff__catalog *catalog, teff__activation *activation, int reason)
 {
     count_gone(catalog, reason);
-    remove_address(catalog, activation->record.address);
-    teff__memory_free(catalog->exchange->memory, activation,
-                      teff__activation_bytes(activation->type));
+    remove_address(catalog, teff__activation_address(activation));
+    teff__activation_forget(catalog, activation);
 }
 
 void teff__activation_retire(teff__catalog *catalog, teff__activation *activation, int reason)
@@ -50,7 +57,7 @@ void teff__activation_retire(teff__catalog *catalog, teff__activation *activatio
     teff__activation_become(activation, TEFF__ACTIVATION_GONE);
     teff__collect_leave(catalog, activation);
     count_gone(catalog, reason);
-    remove_address(catalog, activation->record.address);
+    remove_address(catalog, teff__activation_address(activation));
 }
 
 /* Gives the activation a new slot generation and so a new address. */
@@ -66,24 +73,37 @@ static int take_address(teff__catalog *catalog, teff__activation *activation, ui
 int teff__activation_make(teff__catalog *catalog, const teff__type *type, const teff_key *key,
                           uint64_t hash, teff__activation **ret)
 {
-    teff__activation *activation =
-        teff__memory_alloc(catalog->exchange->memory, teff__activation_bytes(type));
+    const bool stateless = teff__type_is_stateless(type);
+    if (TEFF__UNLIKELY(catalog->phase >= TEFF__STOP_DEACTIVATE))
+        return TEFF_EUNAVAILABLE;
+    teff__activation *activation = teff__activation_alloc(catalog, type);
     if (activation == NULL)
         return TEFF_ENOMEM;
-    activation->item.run = activation_run;
+    activation->item.run = base_run(type);
     activation->type = type;
     activation->record.key = *key;
     activation->record.type = type->id;
     activation->record.hash = hash;
     teff__ring_init(&activation->ring);
-    const int r = take_address(catalog, activation, &activation->record.address);
+    const int r = take_address(catalog, activation,
+                               stateless ? &teff__activation_member(activation)->address
+                                         : &activation->record.address);
     if (r != 0) {
-        teff__memory_free(catalog->exchange->memory, activation, teff__activation_bytes(type));
+        teff__activation_forget(catalog, activation);
         return r;
     }
     teff__atomic_u64_increment_owner(&catalog->made);
     *ret = activation;
     return 0;
+}
+
+/* It is in the directory no more, or in no crew. */
+void teff__activation_leave(teff__catalog *catalog, teff__activation *activation)
+{
+    if (TEFF__LIKELY(!teff__type_is_stateless(activation->type)))
+        teff__resolve_leave(catalog, activation);
+    else
+        teff__stateless_leave(catalog, activation);
 }
 
 /*
@@ -112,8 +132,6 @@ int teff__activation_create(teff__catalog *catalog, const teff__type *type, cons
                             uint64_t hash, uint64_t *ret_address, teff__activation **ret_made)
 {
     teff__activation *activation;
-    if (TEFF__UNLIKELY(catalog->phase >= TEFF__STOP_DEACTIVATE))
-        return TEFF_EUNAVAILABLE;
     int r = teff__limit_take(catalog);
     if (TEFF__UNLIKELY(r != 0))
         return is_entered(catalog, type, key, hash, ret_address) ? 0 : r;
@@ -158,10 +176,12 @@ void teff__activation_entered(teff__catalog *catalog, teff__activation *activati
 void teff__activation_unmake(teff__catalog *catalog, teff__activation *activation, int reason)
 {
     teff__queue mail = teff__activation_take_mail(activation);
-    teff__activation_free(catalog, activation, reason);
+    count_gone(catalog, reason);
+    remove_address(catalog, activation->record.address);
     /* from who was told of it before its own worker was */
     for (teff__link *link; (link = teff__queue_pop(&mail)) != NULL;)
-        teff__dispatch_arrived(catalog, (teff__message *)link);
+        teff__dispatch_again(catalog, activation, (teff__message *)link);
+    teff__activation_forget(catalog, activation);
 }
 
 /* Unregisters and frees an activation, counts why it went, and refuses what waits for it. */
@@ -195,11 +215,20 @@ void teff__activation_refuse_forwarded(teff__catalog *catalog, teff__activation 
                             "Forwarding failed: the grain deactivates before it serves a call");
 }
 
+/* What knows an activation by its address learns of another one. 0, LATER, or the locator's. */
+static int move(teff__catalog *catalog, teff__activation *activation, uint64_t address)
+{
+    if (TEFF__LIKELY(!teff__type_is_stateless(activation->type)))
+        return teff__locator_move(&catalog->grains->locator, &activation->record, address);
+    teff__activation_member(activation)->address = address;
+    return 0;
+}
+
 /* The activation becomes the next one of its grain, of that address; its mail waits. */
 static int begin_anew(teff__catalog *catalog, teff__activation *activation, uint64_t address)
 {
-    const uint64_t old = activation->record.address;
-    const int moved = teff__locator_move(&catalog->grains->locator, &activation->record, address);
+    const uint64_t old = teff__activation_address(activation);
+    const int moved = move(catalog, activation, address);
     if (moved != 0 && moved != TEFF__LOCATOR_LATER) {
         remove_address(catalog, address);
         return moved;
@@ -344,7 +373,7 @@ static void refuse_canceled(teff__catalog *catalog, teff__activation *activation
     }
 }
 
-static void activation_run(teff__worker *worker, teff__item *item)
+void teff__activation_run(teff__worker *worker, teff__item *item)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     teff__activation *activation = (teff__activation *)(void *)item;
@@ -374,11 +403,12 @@ static void activation_run(teff__worker *worker, teff__item *item)
 static void run_watched(teff__worker *worker, teff__item *item)
 {
     teff__activation *activation = (teff__activation *)(void *)item;
+    run_function *run = base_run(activation->type);
     const bool takes =
         activation->mailbox.head != NULL && activation->state != TEFF__ACTIVATION_CREATING;
     if (activation->mail_count - takes <= teff__catalog_of(worker)->grains->mailbox_warn / 2)
-        item->run = activation_run;
-    activation_run(worker, item);
+        item->run = run;
+    run(worker, item);
 }
 
 void teff__activation_watch(teff__activation *activation)

@@ -53,6 +53,12 @@ TEFF__INTERNAL void teff__activation_refuse(teff__catalog *catalog, teff__queue 
 TEFF__INTERNAL void teff__activation_refuse_forwarded(teff__catalog *catalog,
                                                       teff__activation *activation);
 
+/* It is registered no more: where it stands, and the memory, are the caller's. */
+TEFF__INTERNAL void teff__activation_leave(teff__catalog *catalog, teff__activation *activation);
+
+/* Its item's function, but for stateless workers: see teff__stateless_run. */
+TEFF__INTERNAL void teff__activation_run(teff__worker *worker, teff__item *item);
+
 /*
  * Asks for an activation to be deactivated once none of its turns runs. The first reason is kept.
  */

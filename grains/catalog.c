@@ -13,6 +13,7 @@
 #include "grains/long_call.h"
 #include "grains/notice.h"
 #include "grains/resolve.h"
+#include "grains/stateless.h"
 #include "grains/stop.h"
 #include "grains/task.h"
 #include "grains/timeout.h"
@@ -378,6 +379,7 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
         teff__atomic_i64_load_relaxed(&exchange->response_timeout_ns);
     catalog->tag = teff__address_tag(index, TEFF__ADDRESS_ACTIVATION);
     teff__slotmap_init(&catalog->activations, memory);
+    teff__activations_init(catalog);
     teff__collector_init(catalog);
     const teff__routes_options routes = { .worker = index,
                                           .capacity = grains->routes_max,
@@ -463,6 +465,8 @@ void teff__catalog_drain(teff__catalog *catalog)
     for (uint32_t slot = 0;
          (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;) {
         drop_queue(catalog, activation->mailbox.head);
+        if (teff__type_is_stateless(activation->type))
+            teff__stateless_leave(catalog, activation);
         teff__activation_free(catalog, activation,
                               activation->reason != 0 ? activation->reason : TEFF_DEACTIVATED_STOP);
     }
@@ -485,6 +489,8 @@ void teff__catalog_finish(teff__catalog *catalog)
 {
     teff__memory *memory = catalog->exchange->memory;
     teff__slotmap_finish(&catalog->activations);
+    teff__activations_finish(catalog);
+    teff__table_finish(&catalog->shifts, memory);
     teff__routes_finish(&catalog->routes);
     teff__postbox_finish(&catalog->postbox);
     teff__worker_finish(&catalog->worker);

@@ -31,12 +31,23 @@ typedef enum teff__stop_phase {
     TEFF__STOP_SETTLE
 } teff__stop_phase;
 
+/* The crews of stateless workers; see grains/stateless.h. */
+enum { TEFF__CREWS_SHARDS = 16 };
+typedef struct teff__crews_shard {
+    _Alignas(TEFF__CACHE_LINE) teff__mutex lock;
+    teff__table table; /* guarded by lock */
+} teff__crews_shard;
+typedef struct teff__crews {
+    teff__crews_shard shards[TEFF__CREWS_SHARDS];
+} teff__crews;
+
 /* What the catalogs of a silo share. */
 struct teff__grains {
     teff__exchange *exchange;
     teff__types types;
     teff__directory directory; /* of this process */
     teff__locator locator;     /* who is asked where a grain is: that directory, or another */
+    teff__crews crews;
     teff__hash_seed seed;
     teff__catalog **catalogs;
     uint32_t mailbox_max;
@@ -102,6 +113,7 @@ struct teff__catalog {
     uint32_t coarse;              /* the pass's time as grains are marked with; see coarse_of */
     uint32_t mailbox_look;        /* from so many on a mailbox is looked at: see grains/limit.h */
     teff__slotmap activations;
+    teff__slabs slabs[TEFF__ACTIVATION_SLABS]; /* the memory of these, by size */
     teff__collector collector;
     teff__ring abandoned; /* activations; see grains/abandon.h … */
     uint32_t abandoned_count;
@@ -134,6 +146,7 @@ struct teff__catalog {
     teff__inspected inspected;
     const char *refused; /* why the last request was, with TEFF_EOVERLOADED: constant text */
     teff__notices notices;
+    teff__table shifts; /* of stateless workers: this worker's members, by grain */
 };
 
 _Static_assert(offsetof(teff__catalog, worker) == 0, "a worker is its catalog");

@@ -18,6 +18,7 @@
 #include "grains/canceling.h"
 #include "grains/observer.h"
 #include "grains/resolve.h"
+#include "grains/stateless.h"
 #include "messaging/cancel.h"
 
 #include "teff/status.h"
@@ -84,8 +85,16 @@ static const teff__type *type_of(const teff__catalog *catalog, const teff__route
     return teff__types_by_id(&catalog->grains->types, route->type);
 }
 
+/* Its source, if any, has no place to look for it while it is on its way. */
+static void leave_place(teff__message *message)
+{
+    if (TEFF__UNLIKELY((message->held & TEFF__HELD_SOURCE) != 0))
+        teff__ring_remove(&teff__message_entry(message)->ring);
+}
+
 void teff__dispatch_wait(teff__catalog *catalog, teff__route *route, teff__message *message)
 {
+    leave_place(message);
     teff__message_address_to(message, &type_of(catalog, route)->def.name, &route->key);
     teff__queue_push(&route->wait->messages, &message->link);
 }
@@ -143,6 +152,20 @@ static int send_resolved(teff__catalog *catalog, teff_ref *to, const teff__grain
     return r;
 }
 
+/* A stateless worker's: to a member here, or to a worker that has one. */
+static int send_stateless(teff__catalog *catalog, const teff__grain_id *id, teff__message *message)
+{
+    teff__activation *member;
+    uint32_t worker;
+    const int r = teff__stateless_choose(catalog, id->type, id->key, id->hash, &member, &worker);
+    if (r != 0)
+        return r;
+    if (member != NULL)
+        return deliver(catalog, member, message);
+    post_request(catalog, message, teff__address_placed(worker), id->type, id->key);
+    return 0;
+}
+
 int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message *message)
 {
     teff__route *route = hinted_route(catalog, to);
@@ -161,6 +184,8 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
     const teff__grain_id id = { type, &to->key,
                                 teff__key_hash(&catalog->grains->seed, type->id, &to->key) };
     teff__catalog_set_target(catalog, message, id.hash);
+    if (TEFF__UNLIKELY(teff__type_is_stateless(type)))
+        return send_stateless(catalog, &id, message);
     route = teff__routes_find(&catalog->routes, id.hash, type->id, &to->key, &to->route);
     if (route == NULL)
         return send_resolved(catalog, to, &id, message);
@@ -319,16 +344,36 @@ static void arrived_meanwhile(teff__catalog *catalog, teff__route *route, const 
 {
     const bool probe = message->kind == TEFF__MESSAGE_PROBE &&
                        message->correlation == teff__route_name(&catalog->routes, route);
-    const uint64_t address = probe || message->hops > 0 ? registered(catalog, id) : 0;
+    const uint64_t address =
+        probe || message->hops > 0 || is_placed(message->address) ? registered(catalog, id) : 0;
     teff__activation *activation = teff__catalog_own(catalog, address);
     if (probe) {
         message->address = address;
         teff__dispatch_probed(catalog, message);
     } else if (activation != NULL) {
         take_in(catalog, activation, message, true);
+    } else if (is_placed(message->address) &&
+               (address == 0 || teff__address_tag_of(address) == catalog->tag)) {
+        arrived_unknown(catalog, id, message); /* nobody else will make it */
     } else {
         forward(catalog, route, message);
     }
+}
+
+/* A call to a stateless worker. Its members may all go from here each time that it comes. */
+static void arrived_stateless(teff__catalog *catalog, const teff__grain_id *id,
+                              teff__message *message)
+{
+    int r = TEFF_EREJECTED;
+    if (message->hops++ < TEFF__MESSAGE_HOPS_MAX + catalog->exchange->workers_count)
+        r = send_stateless(catalog, id, message);
+    if (r != 0)
+        teff__dispatch_refuse(catalog, message, r,
+                              r == TEFF_ENOMEM        ? teff__no_instance
+                              : r == TEFF_EOVERLOADED ? "the grain's mailbox is full"
+                              : r == TEFF_EREJECTED
+                                  ? "Forwarding failed: those who could have served it had gone"
+                                  : NULL);
 }
 
 /* The address that the message was sent to names no activation of that grain here. */
@@ -339,12 +384,19 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
         teff__dispatch_refuse(catalog, message, TEFF_EINVAL, "no such grain type");
         return;
     }
+    const teff_key *key = &teff__message_to(message)->key;
+    const teff__grain_id id = { type, key, teff__key_hash(&catalog->grains->seed, type->id, key) };
     if (teff__cancel_refuses(message)) { /* goes no further, and makes no activation */
+        if (is_placed(message->address))
+            teff__locator_unplace(&catalog->grains->locator, id.hash, type->id, key,
+                                  catalog->worker.index);
         teff__dispatch_refuse(catalog, message, TEFF_ECANCELED, NULL);
         return;
     }
-    const teff_key *key = &teff__message_to(message)->key;
-    const teff__grain_id id = { type, key, teff__key_hash(&catalog->grains->seed, type->id, key) };
+    if (TEFF__UNLIKELY(teff__type_is_stateless(type))) {
+        arrived_stateless(catalog, &id, message);
+        return;
+    }
     uint64_t name;
     teff__route *route = teff__routes_find(&catalog->routes, id.hash, type->id, key, &name);
     if (route == NULL) {
@@ -380,6 +432,16 @@ void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message)
         take_in(catalog, activation, message, false);
     else
         arrived_otherwise(catalog, activation, message);
+}
+
+void teff__dispatch_again(teff__catalog *catalog, const teff__activation *from,
+                          teff__message *message)
+{
+    leave_place(message);
+    message->address = 0;
+    message->flags &= (uint8_t)~TEFF__MESSAGE_HINT;
+    teff__message_address_to(message, &from->type->def.name, &from->record.key);
+    teff__dispatch_arrived(catalog, message);
 }
 
 /* --- Switching ----------------------------------------------------------------------------- */

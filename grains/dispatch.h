@@ -37,6 +37,10 @@ TEFF__INTERNAL void teff__dispatch_wait(teff__catalog *catalog, teff__route *rou
 TEFF__INTERNAL void teff__dispatch_go_on(teff__catalog *catalog, teff__route *route,
                                          uint64_t address);
 
+/* A request that waited for an activation that is no more looks for its grain again. */
+TEFF__INTERNAL void teff__dispatch_again(teff__catalog *catalog, const teff__activation *from,
+                                         teff__message *message);
+
 /* Answers a request that gets no turn, or a probe: there is nothing. Takes it. */
 TEFF__INTERNAL void teff__dispatch_refuse(teff__catalog *catalog, teff__message *message, int code,
                                           const char *text);

@@ -19,6 +19,7 @@
 #include "grains/catalog.h"
 #include "grains/long_call.h"
 #include "grains/observer.h"
+#include "grains/stateless.h"
 #include "grains/timeout.h"
 #include "messaging/client.h"
 #include "messaging/count.h"
@@ -212,6 +213,7 @@ static void silo_init(teff_silo *silo)
     teff__inspection_init(&grains->inspection);
     teff__types_init(&grains->types, &silo->memory);
     teff__directory_init(&grains->directory, &silo->memory);
+    teff__crews_init(&grains->crews);
     grains->locator = teff__locator_local(&grains->directory);
     teff__chance_init(&chance, options->seed);
     teff__hash_seed_init(&grains->seed, &chance);
@@ -650,6 +652,7 @@ teff_silo *teff_silo_destroy(teff_silo *silo)
     teff__clients_finish(&silo->exchange);
     teff__registry_finish(&silo->exchange.registry);
     teff__directory_finish(&silo->grains.directory);
+    teff__crews_finish(&silo->grains.crews, &silo->memory);
     teff__types_finish(&silo->grains.types);
     teff__memory_free(&silo->memory, silo->exchange.workers, workers * sizeof(void *));
     teff__memory_free(&silo->memory, silo->grains.catalogs, workers * sizeof(void *));
