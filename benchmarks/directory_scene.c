@@ -86,7 +86,6 @@ int directory_scene_init(directory_scene *scene, uint32_t entries)
     teff__chance chance;
     memset(scene, 0, sizeof(*scene));
     scene->entries = entries;
-    scene->strangers = UINT64_C(1) << 40;
     teff__memory_init(&scene->memory, 0);
     teff__chance_init(&chance, 1);
     teff__hash_seed_init(&scene->seed, &chance);
@@ -94,12 +93,13 @@ int directory_scene_init(directory_scene *scene, uint32_t entries)
     for (scene->table_size = 2; scene->table_size < UINT64_C(2) * entries;)
         scene->table_size *= 2;
     scene->refs = calloc(entries, sizeof(*scene->refs));
+    scene->strangers = calloc(entries, 2 * sizeof(*scene->strangers));
     scene->numbers = calloc(entries, sizeof(*scene->numbers));
     scene->records = calloc(entries, sizeof(*scene->records));
     scene->array = calloc(entries, sizeof(*scene->array));
     scene->table = calloc(scene->table_size, sizeof(*scene->table));
-    if (scene->refs == NULL || scene->numbers == NULL || scene->records == NULL ||
-        scene->array == NULL || scene->table == NULL ||
+    if (scene->refs == NULL || scene->strangers == NULL || scene->numbers == NULL ||
+        scene->records == NULL || scene->array == NULL || scene->table == NULL ||
         init_routes(scene, &scene->routes, entries) != 0 ||
         init_routes(scene, &scene->full, entries) != 0)
         return -1;
@@ -107,6 +107,8 @@ int directory_scene_init(directory_scene *scene, uint32_t entries)
         if (add_everywhere(scene, i) != 0)
             return -1;
     }
+    for (uint32_t i = 0; i < 2 * entries; i++)
+        scene->strangers[i] = teff_key_u64(entries + i);
     return refer(scene, &chance);
 }
 
@@ -118,6 +120,7 @@ void directory_scene_finish(directory_scene *scene)
         teff__routes_finish(&scene->full);
     teff__directory_finish(&scene->directory);
     free(scene->refs);
+    free(scene->strangers);
     free(scene->numbers);
     free(scene->records);
     free(scene->array);
@@ -136,9 +139,11 @@ uint64_t directory_sum(const directory_scene *scene)
 uint64_t directory_by_handle(directory_scene *scene, uint64_t passes)
 {
     uint64_t sum = 0;
+    const teff_ref *refs = scene->refs;
+    const uint32_t entries = scene->entries;
     while (passes-- > 0) {
-        for (uint32_t i = 0; i < scene->entries; i++) {
-            const teff_ref *ref = &scene->refs[i];
+        for (uint32_t i = 0; i < entries; i++) {
+            const teff_ref *ref = &refs[i];
             const teff__route *route = teff__routes_get(&scene->routes, ref->route, &ref->key);
             sum += route != NULL ? teff__route_address(route) : 0;
         }
@@ -149,9 +154,11 @@ uint64_t directory_by_handle(directory_scene *scene, uint64_t passes)
 uint64_t directory_by_cache(directory_scene *scene, uint64_t passes)
 {
     uint64_t sum = 0, name;
+    const teff_ref *refs = scene->refs;
+    const uint32_t entries = scene->entries;
     while (passes-- > 0) {
-        for (uint32_t i = 0; i < scene->entries; i++) {
-            const teff_key *key = &scene->refs[i].key;
+        for (uint32_t i = 0; i < entries; i++) {
+            const teff_key *key = &refs[i].key;
             const teff__route *route =
                 teff__routes_find(&scene->routes, hash_of(scene, key), TYPE, key, &name);
             sum += route != NULL ? teff__route_address(route) : 0;
@@ -163,9 +170,11 @@ uint64_t directory_by_cache(directory_scene *scene, uint64_t passes)
 uint64_t directory_by_shards(directory_scene *scene, uint64_t passes)
 {
     uint64_t sum = 0;
+    const teff_ref *refs = scene->refs;
+    const uint32_t entries = scene->entries;
     while (passes-- > 0) {
-        for (uint32_t i = 0; i < scene->entries; i++) {
-            const teff_key *key = &scene->refs[i].key;
+        for (uint32_t i = 0; i < entries; i++) {
+            const teff_key *key = &refs[i].key;
             sum += teff__directory_find(&scene->directory, hash_of(scene, key), TYPE, key);
         }
     }
@@ -175,12 +184,16 @@ uint64_t directory_by_shards(directory_scene *scene, uint64_t passes)
 uint64_t directory_by_array(directory_scene *scene, uint64_t passes)
 {
     uint64_t sum = 0;
+    const teff_ref *refs = scene->refs;
+    const uint32_t *numbers = scene->numbers, now = scene->routes.now;
+    teff__route *array = scene->array;
+    const uint32_t entries = scene->entries;
     while (passes-- > 0) {
-        for (uint32_t i = 0; i < scene->entries; i++) {
-            teff__route *route = &scene->array[scene->numbers[i]];
-            if (!teff__key_equal(&route->key, &scene->refs[i].key))
+        for (uint32_t i = 0; i < entries; i++) {
+            teff__route *route = &array[numbers[i]];
+            if (!teff__key_equal(&route->key, &refs[i].key))
                 continue;
-            route->used = scene->routes.now;
+            route->used = now;
             sum += route->address;
         }
     }
@@ -190,30 +203,31 @@ uint64_t directory_by_array(directory_scene *scene, uint64_t passes)
 uint64_t directory_by_table(directory_scene *scene, uint64_t passes)
 {
     uint64_t sum = 0;
+    const teff_ref *refs = scene->refs;
+    const uint32_t entries = scene->entries;
     while (passes-- > 0) {
-        for (uint32_t i = 0; i < scene->entries; i++) {
-            const teff_key *key = &scene->refs[i].key;
+        for (uint32_t i = 0; i < entries; i++) {
+            const teff_key *key = &refs[i].key;
             sum += table_place(scene, hash_of(scene, key), key)->address;
         }
     }
     return sum;
 }
 
-/* A grain that was never anywhere. */
-static inline teff_key next_stranger(directory_scene *scene)
+static const teff_key *next_stranger(directory_scene *scene)
 {
-    teff_key key = scene->refs[0].key;
-    const uint64_t number = scene->strangers++;
-    memcpy(key.bytes, &number, sizeof(number));
-    return key;
+    const uint32_t next = scene->stranger++;
+    if (scene->stranger == 2 * scene->entries)
+        scene->stranger = 0;
+    return &scene->strangers[next];
 }
 
 uint64_t directory_miss(directory_scene *scene, uint64_t passes)
 {
     uint64_t sum = 0, name;
     for (uint64_t i = 0; i < passes * scene->entries; i++) {
-        const teff_key key = next_stranger(scene);
-        sum += teff__routes_find(&scene->routes, hash_of(scene, &key), TYPE, &key, &name) != NULL;
+        const teff_key *key = next_stranger(scene);
+        sum += teff__routes_find(&scene->routes, hash_of(scene, key), TYPE, key, &name) != NULL;
     }
     return sum;
 }
@@ -223,8 +237,8 @@ uint64_t directory_evict(directory_scene *scene, uint64_t passes)
     uint64_t failed = 0;
     for (uint64_t i = 0; i < passes * scene->entries; i++) {
         teff__route *route;
-        const teff_key key = next_stranger(scene);
-        failed += teff__routes_add(&scene->full, hash_of(scene, &key), TYPE, &key, address_of(1),
+        const teff_key *key = next_stranger(scene);
+        failed += teff__routes_add(&scene->full, hash_of(scene, key), TYPE, key, address_of(1),
                                    &route) != 0;
     }
     return failed + (scene->full.count != scene->entries);

@@ -25,7 +25,9 @@ typedef struct directory_plain {
 
 typedef struct directory_scene {
     uint32_t entries;
-    uint64_t strangers; /* the first number of a grain that was never anywhere */
+    teff_key *strangers; /* of grains that are nowhere: twice as many, so that one that comes again
+                            has long been evicted */
+    uint32_t stranger;   /* the next one */
     teff__memory memory;
     teff__hash_seed seed;
     teff_ref *refs;            /* shuffled; `type` is not used */

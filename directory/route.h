@@ -68,7 +68,7 @@ typedef struct teff__route {
         teff__route_wait *wait; /* while it is waiting */
     };
     uint32_t used;  /* coarse time of the last hit, times two; odd: not settled since */
-    uint32_t state; /* generation, odd: taken; and the queue, above it */
+    uint32_t state; /* generation, odd: taken; the queue; and whether it is waiting */
     uint64_t type : 16;
     uint64_t next : 24, previous : 24; /* in its queue, or of the free ones: a slot + 1, or 0 */
 } teff__route;
@@ -95,7 +95,7 @@ typedef struct teff__routes_options {
 } teff__routes_options;
 
 typedef struct teff__routes {
-    uint64_t tag; /* of the entries' names */
+    uint64_t first; /* the first slot, with the tag of the entries' names above it */
     teff__route **segments;
     uint32_t made;       /* entries that exist, taken or not */
     uint32_t now;        /* as an entry's `used` */
@@ -115,7 +115,9 @@ typedef struct teff__routes {
     void *user;
 } teff__routes;
 
+/* Of an entry's state: generation, then two bits for the queue, and one at the top. */
 #define TEFF__ROUTE_GENERATION_MASK ((uint32_t)TEFF__ADDRESS_GENERATION_MASK)
+#define TEFF__ROUTE_WAITS           (UINT32_C(1) << 31)
 
 /* TEFF_EINVAL: a capacity of 1, of 2 or above the most, or a TTL of 0 or less. Allocates nothing. */
 TEFF__INTERNAL int teff__routes_init(teff__routes *routes, teff__memory *memory,
@@ -141,7 +143,7 @@ static inline teff__route *teff__routes_at(const teff__routes *routes, uint32_t 
 
 static inline bool teff__route_waits(const teff__route *route)
 {
-    return route->state >> TEFF__SLOT_GENERATION_BITS == TEFF__ROUTE_WAITING;
+    return (route->state & TEFF__ROUTE_WAITS) != 0;
 }
 
 /* The address that it is bound to, or was while it waits; 0: unresolved. */
@@ -153,11 +155,12 @@ static inline uint64_t teff__route_address(const teff__route *route)
 /* The entry that the word names, without being a hit; NULL: another worker's, a stale one, none. */
 static inline teff__route *teff__routes_peek(const teff__routes *routes, uint64_t name)
 {
-    const uint32_t slot = teff__address_slot(name);
-    if (TEFF__UNLIKELY(teff__address_tag_of(name) != routes->tag || slot >= routes->made))
+    /* Of another tag it is beyond all slots that there may be, as it stands above the slot. */
+    const uint64_t slot = (name >> TEFF__SLOT_GENERATION_BITS) - routes->first;
+    if (TEFF__UNLIKELY(slot >= routes->made))
         return NULL;
     /* A word that nobody was given may have the even generation of an entry that is free. */
-    teff__route *route = teff__routes_at(routes, slot);
+    teff__route *route = teff__routes_at(routes, (uint32_t)slot);
     const uint32_t differs = route->state ^ ((uint32_t)name | 1);
     return TEFF__LIKELY((differs & TEFF__ROUTE_GENERATION_MASK) == 0) ? route : NULL;
 }
@@ -179,7 +182,7 @@ static inline teff__route *teff__routes_get(teff__routes *routes, uint64_t name,
                                             const teff_key *key)
 {
     teff__route *route = teff__routes_peek(routes, name);
-    return TEFF__LIKELY(route != NULL) && TEFF__LIKELY(teff__key_equal(&route->key, key))
+    return TEFF__LIKELY(route != NULL) && TEFF__LIKELY(teff__key_equal_settled(&route->key, key))
                ? teff__routes_hit(routes, route, teff__address_slot(name))
                : NULL;
 }

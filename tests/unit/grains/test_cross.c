@@ -81,7 +81,7 @@ Test(cross, a_way_that_another_worker_remembered_is_no_way_here)
     refs[0] = refs[2];
     cr_assert_eq(where_from(3), 2);
     cr_assert_eq(where_from(0), 2);
-    cr_assert_eq(refs[3].ref.route, route_to(3, 1)->name);
+    cr_assert_eq(refs[3].ref.route, teff__route_name(&catalog(3)->routes, route_to(3, 1)));
     cr_assert_eq(seen.activated, 1);
 }
 
