@@ -91,7 +91,8 @@ void teff__directory_unregister(teff__directory *directory, teff__grain_record *
 {
     teff__directory_shard *shard = shard_of(directory, record->hash);
     teff__mutex_lock(&shard->lock);
-    teff__table_remove(&shard->table, record);
+    if (teff__table_find(&shard->table, record->hash, record->type, &record->key) == record)
+        teff__table_remove(&shard->table, record);
     teff__mutex_unlock(&shard->lock);
 }
 

@@ -50,7 +50,7 @@ TEFF__INTERNAL bool teff__directory_find_hash(teff__directory *directory, uint64
 TEFF__INTERNAL void teff__directory_replace(teff__directory *directory, teff__grain_record *record,
                                             uint64_t address);
 
-/* Removes exactly this registered record. */
+/* Removes exactly this record, where it is the one registered. */
 TEFF__INTERNAL void teff__directory_unregister(teff__directory *directory,
                                                teff__grain_record *record);
 

@@ -147,16 +147,12 @@ teff__route *teff__routes_find(teff__routes *routes, uint64_t hash, uint32_t typ
     return route;
 }
 
-int teff__routes_add(teff__routes *routes, uint64_t hash, uint32_t type, const teff_key *key,
-                     uint64_t address, teff__route **ret)
+/* An entry that stands in no queue yet. */
+static int add(teff__routes *routes, uint64_t hash, uint32_t type, const teff_key *key,
+               uint64_t address, uint32_t *ret_slot)
 {
     teff_assert(type <= UINT16_MAX);
     teff_assert_slow(teff__routes_index_find(routes, hash, type, key) == TEFF__ROUTES_MOST);
-    if (routes->capacity == 0) {
-        *ret = NULL;
-        return TEFF_OK;
-    }
-    teff__routes_make_room(routes);
     int r = teff__routes_index_reserve(routes);
     if (r == 0)
         r = reserve_slot(routes);
@@ -176,8 +172,43 @@ int teff__routes_add(teff__routes *routes, uint64_t hash, uint32_t type, const t
     route->address = address;
     route->used = routes->now & ~1u; /* the first use is no second one */
     teff__routes_index_add(routes, hash, slot);
+    *ret_slot = slot;
+    return TEFF_OK;
+}
+
+int teff__routes_add(teff__routes *routes, uint64_t hash, uint32_t type, const teff_key *key,
+                     uint64_t address, teff__route **ret)
+{
+    uint32_t slot;
+    if (routes->capacity == 0) {
+        *ret = NULL;
+        return TEFF_OK;
+    }
+    teff__routes_make_room(routes);
+    const int r = add(routes, hash, type, key, address, &slot);
+    if (r != 0)
+        return r;
     teff__routes_line_push(routes, TEFF__ROUTE_HOT, slot);
-    *ret = route;
+    *ret = teff__routes_at(routes, slot);
+    return TEFF_OK;
+}
+
+int teff__routes_add_waiting(teff__routes *routes, uint64_t hash, uint32_t type,
+                             const teff_key *key, teff__route **ret)
+{
+    uint32_t slot;
+    teff__route_wait *wait = teff__memory_alloc(routes->memory, sizeof(*wait));
+    if (wait == NULL)
+        return TEFF_ENOMEM;
+    const int r = add(routes, hash, type, key, 0, &slot);
+    if (r != 0) {
+        teff__memory_free(routes->memory, wait, sizeof(*wait));
+        return r;
+    }
+    teff__queue_init(&wait->messages);
+    *ret = teff__routes_at(routes, slot);
+    (*ret)->wait = wait;
+    teff__routes_line_push(routes, TEFF__ROUTE_WAITING, slot);
     return TEFF_OK;
 }
 

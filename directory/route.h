@@ -206,6 +206,10 @@ TEFF__INTERNAL uint64_t teff__route_name(const teff__routes *routes, const teff_
 TEFF__INTERNAL int teff__routes_add(teff__routes *routes, uint64_t hash, uint32_t type,
                                     const teff_key *key, uint64_t address, teff__route **ret);
 
+/* Adds an unresolved route that waits, whatever the capacity. TEFF_ENOMEM, TEFF_ELIMIT. */
+TEFF__INTERNAL int teff__routes_add_waiting(teff__routes *routes, uint64_t hash, uint32_t type,
+                                            const teff_key *key, teff__route **ret);
+
 /* Gives a route another address (0: none); an update restarts its age, as a hit does. */
 TEFF__INTERNAL void teff__routes_rebind(teff__routes *routes, teff__route *route, uint64_t address);
 

@@ -6,6 +6,8 @@
 #include "grains/activate.h"
 
 #include "grains/complete.h"
+#include "grains/dispatch.h"
+#include "grains/resolve.h"
 #include "grains/turn.h"
 #include "messaging/cancel.h"
 #include "messaging/deadline.h"
@@ -48,8 +50,22 @@ static int take_address(teff__catalog *catalog, teff__activation *activation, ui
     return r;
 }
 
+/*
+ * Registers an activation, or finds the one that is there. Where the directory names one of this
+ * worker's that is gone, this one takes its place.
+ */
+static int enter(teff__catalog *catalog, teff__activation *activation, uint64_t *ret_address)
+{
+    const teff__locator *locator = &catalog->grains->locator;
+    const int r = teff__locator_enter(locator, &activation->record, 0, ret_address);
+    if (TEFF__LIKELY(r != 0 || *ret_address == activation->record.address ||
+                     !teff__catalog_is_dead(catalog, *ret_address)))
+        return r;
+    return teff__locator_enter(locator, &activation->record, *ret_address, ret_address);
+}
+
 int teff__activation_create(teff__catalog *catalog, const teff__type *type, const teff_key *key,
-                            uint64_t hash, uint64_t *ret_address)
+                            uint64_t hash, uint64_t *ret_address, teff__activation **ret_made)
 {
     if (TEFF__UNLIKELY(catalog->phase >= TEFF__STOP_DEACTIVATE))
         return TEFF_EUNAVAILABLE;
@@ -69,11 +85,15 @@ int teff__activation_create(teff__catalog *catalog, const teff__type *type, cons
         return r;
     }
     teff__atomic_u64_increment_owner(&catalog->made);
-    r = teff__directory_register(&catalog->grains->directory, &activation->record, 0, ret_address);
-    if (r != 0)
+    r = enter(catalog, activation, ret_address);
+    if (TEFF__UNLIKELY(r == TEFF__LOCATOR_LATER)) {
+        activation->flags = TEFF__ACTIVATION_BUSY; /* no run before it is entered */
+        *ret_made = activation;
+    } else if (r != 0) {
         activation_free(catalog, activation, TEFF_DEACTIVATED_DIRECTORY);
-    else if (*ret_address != activation->record.address)
+    } else if (*ret_address != activation->record.address) {
         activation_free(catalog, activation, TEFF_DEACTIVATED_DUPLICATE); /* it never ran */
+    }
     return r;
 }
 
@@ -86,6 +106,24 @@ static teff__link *take_mail(teff__activation *activation)
     return mail;
 }
 
+void teff__activation_entered(teff__catalog *catalog, teff__activation *activation)
+{
+    activation->flags = 0;
+    if (activation->mailbox.head != NULL)
+        schedule(catalog, activation);
+}
+
+void teff__activation_unmake(teff__catalog *catalog, teff__activation *activation, int reason)
+{
+    teff__link *mail = take_mail(activation);
+    activation_free(catalog, activation, reason);
+    while (mail != NULL) { /* from who was told of it before its own worker was */
+        teff__message *message = (teff__message *)mail;
+        mail = mail->next;
+        teff__dispatch_arrived(catalog, message);
+    }
+}
+
 /* Unregisters and frees an activation, and refuses what waits for it. */
 static void give_up(teff__catalog *catalog, teff__activation *activation, int code,
                     const char *text)
@@ -94,7 +132,7 @@ static void give_up(teff__catalog *catalog, teff__activation *activation, int co
     if (activation->state != TEFF__ACTIVATION_GONE)
         teff__activation_become(activation, TEFF__ACTIVATION_GONE);
     teff__collect_leave(catalog, activation);
-    teff__directory_unregister(&catalog->grains->directory, &activation->record);
+    teff__resolve_leave(catalog, activation);
     activation_free(catalog, activation,
                     activation->reason != 0 ? activation->reason : TEFF_DEACTIVATED_FAILED);
     while (mail != NULL) {
@@ -102,6 +140,34 @@ static void give_up(teff__catalog *catalog, teff__activation *activation, int co
         mail = mail->next;
         teff__catalog_reject(catalog, message, code, text);
     }
+}
+
+/* The activation becomes the next one of its grain, of that address; its mail waits. */
+static int begin_anew(teff__catalog *catalog, teff__activation *activation, uint64_t address)
+{
+    const uint64_t old = activation->record.address;
+    const int moved = teff__locator_move(&catalog->grains->locator, &activation->record, address);
+    if (moved != 0 && moved != TEFF__LOCATOR_LATER) {
+        teff__slotmap_remove(&catalog->activations, teff__address_slot(address),
+                             teff__address_generation(address));
+        return moved;
+    }
+    teff__slotmap_remove(&catalog->activations, teff__address_slot(old),
+                         teff__address_generation(old));
+    memset(activation->data, 0, activation->type->def.state_size);
+    count_gone(catalog, activation->reason);
+    teff__atomic_u64_increment_owner(&catalog->made);
+    activation->reason = 0;
+    activation->keep = 0;
+    activation->served = false;
+    teff__activation_become(activation, TEFF__ACTIVATION_CREATING);
+    if (TEFF__LIKELY(moved == 0)) {
+        schedule(catalog, activation);
+        return 0;
+    }
+    activation->record.address = address;
+    activation->flags = TEFF__ACTIVATION_BUSY;
+    return teff__resolve_again(catalog, activation, old);
 }
 
 /*
@@ -112,7 +178,6 @@ static void give_up(teff__catalog *catalog, teff__activation *activation, int co
 static void reactivate(teff__catalog *catalog, teff__activation *activation)
 {
     teff__queue mail = activation->mailbox, kept = { NULL, NULL };
-    const uint64_t old = activation->record.address;
     uint32_t count = 0;
     for (teff__link *link; (link = teff__queue_pop(&mail)) != NULL;) {
         teff__message *message = (teff__message *)link;
@@ -132,22 +197,11 @@ static void reactivate(teff__catalog *catalog, teff__activation *activation)
         return;
     }
     uint64_t address;
-    const int r = take_address(catalog, activation, &address);
-    if (r != 0) {
+    int r = take_address(catalog, activation, &address);
+    if (r == 0)
+        r = begin_anew(catalog, activation, address);
+    if (r != 0)
         give_up(catalog, activation, r, NULL);
-        return;
-    }
-    teff__slotmap_remove(&catalog->activations, teff__address_slot(old),
-                         teff__address_generation(old));
-    teff__directory_replace(&catalog->grains->directory, &activation->record, address);
-    memset(activation->data, 0, activation->type->def.state_size);
-    count_gone(catalog, activation->reason);
-    teff__atomic_u64_increment_owner(&catalog->made);
-    activation->reason = 0;
-    activation->keep = 0;
-    activation->served = false;
-    teff__activation_become(activation, TEFF__ACTIVATION_CREATING);
-    schedule(catalog, activation);
 }
 
 /*

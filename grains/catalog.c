@@ -8,6 +8,7 @@
 #include "grains/complete.h"
 #include "grains/dispatch.h"
 #include "grains/long_call.h"
+#include "grains/resolve.h"
 #include "grains/stop.h"
 #include "grains/task.h"
 #include "grains/timeout.h"
@@ -210,6 +211,9 @@ static void deliver(teff__worker *worker, teff__link *mail)
     case TEFF__MESSAGE_STATUS:
         teff__long_call_arrived(catalog, teff__status_of(message));
         break;
+    case TEFF__MESSAGE_LOCATED:
+        teff__resolve_answered(catalog, message);
+        break;
     case TEFF__MESSAGE_COMPLETION: /* these wait in mailboxes, and are not posted */
         break;
     case TEFF__MESSAGE_CONTROL:
@@ -236,6 +240,16 @@ static void sweep_stripe(teff__catalog *catalog, teff__stripe *stripe)
     stripe->low_ns = low_ns;
 }
 
+/* Routes that nobody has used for their time to live go, a few a pass. */
+static void sweep_routes(teff__catalog *catalog)
+{
+    enum { ROUTES_A_PASS = 64 };
+    const int64_t now_ns = catalog->worker.now_ns;
+    teff__routes_set_now(&catalog->routes, now_ns);
+    if (TEFF__UNLIKELY(now_ns >= teff__routes_due_ns(&catalog->routes)))
+        (void)teff__routes_sweep(&catalog->routes, ROUTES_A_PASS);
+}
+
 static void sweep(teff__worker *worker)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
@@ -243,6 +257,7 @@ static void sweep(teff__worker *worker)
     catalog->coarse = teff__coarse(worker->now_ns);
     teff__timeout_pass(catalog);
     teff__collect_pass(catalog);
+    sweep_routes(catalog);
     if (TEFF__UNLIKELY(worker->now_ns >= catalog->look_ns))
         teff__long_calls_look(catalog);
     if (worker->now_ns < catalog->sweep_after_ns)
@@ -277,6 +292,8 @@ static int64_t due_ns(teff__worker *worker)
     due = look_ns < due ? look_ns : due;
     const int64_t collect_ns = teff__collect_due_ns(catalog);
     due = collect_ns < due ? collect_ns : due;
+    const int64_t routes_ns = teff__routes_due_ns(&catalog->routes);
+    due = routes_ns < due ? routes_ns : due;
     const int64_t stop_ns = teff__stop_due_ns(catalog);
     return due < stop_ns ? due : stop_ns;
 }
@@ -353,7 +370,9 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
     teff__collector_init(catalog);
     const teff__routes_options routes = { .worker = index,
                                           .capacity = TEFF__ROUTES_DEFAULT,
-                                          .ttl_ns = INT64_MAX };
+                                          .ttl_ns = INT64_MAX,
+                                          .may_go = teff__dispatch_let_go,
+                                          .user = catalog };
     r = teff__routes_init(&catalog->routes, memory, &routes);
     teff_assert(r == 0);
     teff__ring_init(&catalog->sleepers);

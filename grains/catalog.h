@@ -11,7 +11,7 @@
 #ifndef TEFF_GRAINS_CATALOG_H
 #define TEFF_GRAINS_CATALOG_H
 
-#include "directory/directory.h"
+#include "directory/locator.h"
 #include "directory/route.h"
 #include "grains/activation.h"
 #include "grains/collect.h"
@@ -34,7 +34,8 @@ typedef enum teff__stop_phase {
 struct teff__grains {
     teff__exchange *exchange;
     teff__types types;
-    teff__directory directory;
+    teff__directory directory; /* of this process */
+    teff__locator locator;     /* who is asked where a grain is: that directory, or another */
     teff__hash_seed seed;
     teff__catalog **catalogs;
     uint32_t mailbox_max;
@@ -246,6 +247,13 @@ TEFF__HOT_INLINE teff__activation *teff__catalog_own(const teff__catalog *catalo
                ? teff__slotmap_get(&catalog->activations, teff__address_slot(address),
                                    teff__address_generation(address))
                : NULL;
+}
+
+/* The address is of an activation of this worker that is gone, or was never made. */
+static inline bool teff__catalog_is_dead(const teff__catalog *catalog, uint64_t address)
+{
+    return teff__address_tag_of(address) == catalog->tag &&
+           teff__catalog_own(catalog, address) == NULL;
 }
 
 /*

@@ -38,6 +38,7 @@ typedef enum teff__message_kind {
     TEFF__MESSAGE_COMPLETION, /* a call that was made with one has ended; see completion.h */
     TEFF__MESSAGE_CANCEL,     /* a source has fired; part of it, see cancel.h */
     TEFF__MESSAGE_STATUS,     /* a call takes long; see status.h */
+    TEFF__MESSAGE_LOCATED,    /* an answer of the locator; see directory/locator.h */
     TEFF__MESSAGE_CONTROL,    /* the silo speaks to one of its workers; never dropped */
     TEFF__MESSAGE_INSPECT     /* somebody counts or dumps: the worker walks; never dropped */
 } teff__message_kind;
@@ -65,7 +66,7 @@ enum {
     TEFF__MESSAGE_SMALL = 256,
     TEFF__MESSAGE_MEDIUM = 640,
     TEFF__MESSAGE_LARGE = 2304,
-    TEFF__MESSAGE_HOPS_MAX = 2, /* forwardings, beside one for each worker's route */
+    TEFF__MESSAGE_HOPS_MAX = 2, /* forwardings, beside one for each worker's older route */
     TEFF__PATH_MAX = 16
 };
 
@@ -96,8 +97,8 @@ typedef struct teff__message {
      */
     uint8_t held;
     uint8_t warned; /* request: for how many periods it is known to be long, modulo 256 */
-    uint8_t unused;
-    int32_t code; /* response */
+    uint8_t place;  /* request: on which worker the grain is made, + 1; 0: as its type says */
+    int32_t code;   /* response */
     /* body and reference follow */
 } teff__message;
 

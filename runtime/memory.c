@@ -27,6 +27,8 @@
 enum {
     ALIGNMENT = 16,
     PAGE_SIZE_MIN = 4096,
+    HUGE_PAGE = 2 << 20,
+    ARRAY_BYTES_HUGE = 8 << 20, /* tables of millions, which are looked into at random */
     /* A pool begins small, since many stay so; from there on each chunk doubles the one before. */
     CHUNK_OBJECTS_FIRST = 64,
     CHUNK_OBJECTS_MIN = 8,
@@ -181,6 +183,18 @@ static size_t round_up(size_t size, size_t unit)
     return (size + unit - 1) / unit * unit;
 }
 
+/*
+ * Whatever whole huge pages there are in it. It is a wish: where the system has none, or gives all
+ * without being asked, nothing changes.
+ */
+static void ask_for_huge_pages(void *pointer, size_t size)
+{
+    const uintptr_t first = round_up((uintptr_t)pointer, HUGE_PAGE);
+    const uintptr_t last = ((uintptr_t)pointer + size) / HUGE_PAGE * HUGE_PAGE;
+    if (first < last)
+        (void)madvise((void *)first, last - first, MADV_HUGEPAGE);
+}
+
 static void *alloc(teff__memory *memory, size_t size, size_t alignment,
                    void *(*allocator)(size_t size))
 {
@@ -193,6 +207,8 @@ static void *alloc(teff__memory *memory, size_t size, size_t alignment,
         return NULL;
     }
     (void)teff__atomic_u64_add_relaxed(&memory->allocations, 1);
+    if (TEFF__UNLIKELY(size >= ARRAY_BYTES_HUGE))
+        ask_for_huge_pages(pointer, size);
     return pointer;
 }
 
@@ -225,6 +241,33 @@ void *teff__memory_reserve(teff__memory *memory, size_t size)
         return NULL;
     (void)teff__atomic_u64_add_relaxed(&memory->allocations, 1);
     return pointer;
+}
+
+void *teff__memory_reserve_huge(teff__memory *memory, size_t size)
+{
+    teff_assert(size != 0 && size % HUGE_PAGE == 0);
+    char *pointer = teff__memory_reserve(memory, size + HUGE_PAGE);
+    if (pointer == NULL)
+        return NULL;
+    const size_t before = -(uintptr_t)pointer % HUGE_PAGE;
+    if (before != 0)
+        teff__memory_release(memory, pointer, before);
+    teff__memory_release(memory, pointer + before + size, HUGE_PAGE - before);
+    ask_for_huge_pages(pointer + before, size);
+    return pointer + before;
+}
+
+bool teff__memory_take(teff__memory *memory, size_t size)
+{
+    if (failure_injected(memory) || !account_take(memory, size))
+        return false;
+    (void)teff__atomic_u64_add_relaxed(&memory->allocations, 1);
+    return true;
+}
+
+void teff__memory_give(teff__memory *memory, size_t size)
+{
+    account_give(memory, size);
 }
 
 void teff__memory_release(teff__memory *memory, void *pointer, size_t size)

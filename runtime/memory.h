@@ -49,6 +49,19 @@ TEFF__INTERNAL void teff__memory_free(teff__memory *memory, void *pointer, size_
 TEFF__INTERNAL void *teff__memory_reserve(teff__memory *memory, size_t size);
 TEFF__INTERNAL void teff__memory_release(teff__memory *memory, void *pointer, size_t size);
 
+/*
+ * The same, aligned to 2 MiB, as `size` is: the system is asked for huge pages, which are zero too,
+ * and cost as a whole.
+ */
+TEFF__INTERNAL void *teff__memory_reserve_huge(teff__memory *memory, size_t size);
+
+/*
+ * Counts an object that lies in what was reserved, as if it had been allocated: false as
+ * teff__memory_alloc fails. And no more.
+ */
+TEFF__INTERNAL bool teff__memory_take(teff__memory *memory, size_t size);
+TEFF__INTERNAL void teff__memory_give(teff__memory *memory, size_t size);
+
 /* The name of the allocator that the library was built with: "mimalloc", "jemalloc" or "system". */
 TEFF__INTERNAL const char *teff__memory_allocator(void);
 

@@ -262,6 +262,7 @@ static void silo_init(teff_silo *silo)
     teff__inspection_init(&grains->inspection);
     teff__types_init(&grains->types, &silo->memory);
     teff__directory_init(&grains->directory, &silo->memory);
+    grains->locator = teff__locator_local(&grains->directory);
     teff__chance_init(&chance, options->seed);
     teff__hash_seed_init(&grains->seed, &chance);
     exchange->nonce = (uint32_t)teff__chance_next(&chance);

@@ -172,6 +172,9 @@ static const teff_grain_type probe_grain = {
 
 /* --- The silo ------------------------------------------------------------------------------ */
 
+/* What a test does to a silo before it starts, or NULL. */
+static void (*created)(void);
+
 /* Missing options: the seed is 1. */
 TEFF__INLINE void begin_with(teff_silo_options options)
 {
@@ -179,6 +182,8 @@ TEFF__INLINE void begin_with(teff_silo_options options)
     options.simulated = true;
     options.seed = options.seed != 0 ? options.seed : 1;
     teff_assert(teff_silo_create(&options, &silo) == 0);
+    if (created != NULL)
+        created();
     teff_assert(teff_silo_register(silo, &probe_grain, &seen) == 0);
     teff_assert(teff_silo_start(silo) == 0);
     teff_assert(teff_client_create(silo, NULL, &client) == 0);

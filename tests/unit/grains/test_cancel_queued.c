@@ -309,7 +309,7 @@ Test(cancel_queued, an_activation_that_it_has_just_made_goes_again)
     cr_assert_eq(teff__postbox_take_under(&catalog->postbox, &probe_interface, 0, cancel, &message),
                  0);
     message->correlation = 0;
-    cr_assert_eq(teff__activation_create(catalog, type, &probe.ref.key, hash, &address), 0);
+    cr_assert_eq(teff__activation_create(catalog, type, &probe.ref.key, hash, &address, NULL), 0);
     cr_assert_eq(teff__silo_grain_count(silo), 3);
     teff_cancel_fire(cancel);
     cr_assert_eq(teff__canceling_deliver(catalog, teff__catalog_own(catalog, address), message),

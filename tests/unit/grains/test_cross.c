@@ -5,6 +5,7 @@
 #include "fixture.h"
 
 #include "grains/catalog.h"
+#include "grains/dispatch.h"
 #include "runtime/chance.h"
 
 TestSuite(cross, .init = begin_four_workers, .fini = end);
@@ -21,6 +22,11 @@ static teff__route *route_to(uint32_t worker, uint64_t key_number)
     uint64_t name;
     return teff__routes_find(&catalog(worker)->routes, teff__key_hash(&grains->seed, 1, &key), 1,
                              &key, &name);
+}
+
+static uint64_t name_of_route(uint32_t worker)
+{
+    return teff__route_name(&catalog(worker)->routes, route_to(worker, 1));
 }
 
 /* One reference on each worker. */
@@ -68,7 +74,7 @@ Test(cross, a_reference_remembers_its_own_workers_way)
     cr_assert_eq(where_from(1), 2);
     cr_assert_eq(teff__address_worker(refs[2].ref.route), 2);
     cr_assert_eq(refs[2].ref.route, route_to(1, 1)->address);
-    cr_assert_eq(refs[1].ref.route, teff__route_name(&catalog(1)->routes, route_to(1, 1)));
+    cr_assert_eq(refs[1].ref.route, name_of_route(1));
     cr_assert_null(route_to(2, 1));
     cr_assert_null(route_to(0, 1));
 }
@@ -81,7 +87,7 @@ Test(cross, a_way_that_another_worker_remembered_is_no_way_here)
     refs[0] = refs[2];
     cr_assert_eq(where_from(3), 2);
     cr_assert_eq(where_from(0), 2);
-    cr_assert_eq(refs[3].ref.route, teff__route_name(&catalog(3)->routes, route_to(3, 1)));
+    cr_assert_eq(refs[3].ref.route, name_of_route(3));
     cr_assert_eq(seen.activated, 1);
 }
 
@@ -247,7 +253,7 @@ Test(cross, while_a_way_is_corrected_what_took_the_old_one_is_not_overtaken)
     cr_assert_eq(moves, 24);
 }
 
-enum { GRAINS = 3, SENDERS = 8, SENDS = 60 };
+enum { GRAINS = 8, SENDERS = 8, SENDS = 60 };
 
 static uint64_t chance_seed;
 static int valid[GRAINS];
@@ -325,7 +331,9 @@ static void bound_routes(uint32_t routes_max)
         teff__routes *routes = &catalog(worker)->routes;
         const teff__routes_options options = { .worker = worker,
                                                .capacity = routes_max,
-                                               .ttl_ns = INT64_MAX };
+                                               .ttl_ns = INT64_MAX,
+                                               .may_go = teff__dispatch_let_go,
+                                               .user = catalog(worker) };
         cr_assert_eq(teff__routes_init(routes, routes->memory, &options), 0);
     }
 }
@@ -356,4 +364,9 @@ static void move_around(uint32_t routes_max)
 Test(moving, what_one_sends_to_one_grain_arrives_once_and_in_the_order_sent_wherever_it_goes)
 {
     move_around(1000);
+}
+
+Test(moving, also_where_routes_are_evicted_all_the_time)
+{
+    move_around(3);
 }
