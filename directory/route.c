@@ -330,11 +330,14 @@ void teff__routes_go_on(teff__routes *routes, teff__route *route, uint64_t addre
     teff__memory_free(routes->memory, wait, sizeof(*wait));
     route->address = address;
     route->used = routes->now;
+    if (address == 0 || routes->capacity == 0) {
+        route->state &= ~TEFF__ROUTE_WAITS;
+        teff__routes_drop(routes, slot);
+        return;
+    }
     teff__routes_make_room(routes); /* while it is in none of the queues that are full */
     teff__routes_line_take(routes, slot);
     teff__routes_line_push(routes, TEFF__ROUTE_WARM, slot);
-    if (address == 0)
-        teff__routes_drop(routes, slot);
 }
 
 teff__route *teff__routes_next(const teff__routes *routes, uint32_t *slot)

@@ -246,8 +246,8 @@ TEFF__INTERNAL uint32_t teff__routes_remove_worker(teff__routes *routes, uint32_
 TEFF__INTERNAL int teff__routes_wait(teff__routes *routes, teff__route *route);
 
 /*
- * Ends the wait. Bound to `address`, the route goes to warm, which may evict others; 0: it is
- * removed. *ret is what waited, in order.
+ * Ends the wait. Bound to `address`, the route goes to warm, which may evict others; where that is 0,
+ * or the capacity is, it is removed. *ret is what waited, in order.
  */
 TEFF__INTERNAL void teff__routes_go_on(teff__routes *routes, teff__route *route, uint64_t address,
                                        teff__queue *ret);

@@ -186,7 +186,8 @@ static void step_wait(int grain)
         return;
     }
     of->address = (uint64_t)draw(6);
-    model_make_room();
+    if (of->address != 0)
+        model_make_room();
     model_enter(of, of->address != 0 ? TEFF__ROUTE_WARM : NONE);
     of->used = units;
     of->accessed = true;
