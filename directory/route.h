@@ -12,16 +12,16 @@
  * sender's messages stay in order. While they cannot be sent (the address is unknown, or others are
  * still under way by an older one, which a probe follows) they wait in the route.
  *
- * What leads to an entry is its *name*: worker, slot and generation, the word that a reference keeps
- * as its hint. It costs no look-up. An entry that goes leaves the index and takes its next
+ * What leads to an entry is its *name*: worker, slot and generation, the word that a reference
+ * keeps as its hint. It costs no look-up. An entry that goes leaves the index and takes its next
  * generation before anything else happens, so no name and no ticket of before leads to it, or to
  * what its memory is used for next; nothing is kept for the sake of a reference.
  *
- * The order is that of three queues, hot, warm and cold, as Orleans' cache has it (ConcurrentLru, of
- * BitFaster.Caching by Alex Peck). A new entry enters hot. A hit stores the coarse time in the entry,
- * nothing else; whoever is at the head of a queue that overflows is *settled*: used since it was
- * settled last, it goes to warm, else to cold, and from cold away. A waiting entry is in none of
- * them: it is never evicted, does not expire, and stands beyond the capacity.
+ * The order is that of three queues, hot, warm and cold, as Orleans' cache has it (ConcurrentLru,
+ * of BitFaster.Caching by Alex Peck). A new entry enters hot. A hit stores the coarse time in the
+ * entry, nothing else; whoever is at the head of a queue that overflows is *settled*: used since it
+ * was settled last, it goes to warm, else to cold, and from cold away. A waiting entry is in none
+ * of them: it is never evicted, does not expire, and stands beyond the capacity.
  *
  * An entry has 80 bytes, and 5.3 to 10.7 bytes of the index, which is at most 3/4 full. Entries lie
  * in segments that never move.
@@ -86,9 +86,10 @@ typedef struct teff__routes_options {
     uint32_t capacity; /* 0: nothing is ever kept; else 3 to 16,777,215 */
     int64_t ttl_ns;    /* for how long an entry is kept that is not used; over 10 days: for ever */
     /*
-     * Whether an entry that was used in the last 10 s may be evicted or expire; NULL: always. false:
-     * it stays for now, since the owner has made it wait for what is under way (leaving), or could
-     * not. May call teff__routes_wait for this route; else nothing of this header that changes any.
+     * Whether an entry that was used in the last 10 s may be evicted or expire; NULL: always.
+     * false: it stays for now, since the owner has made it wait for what is under way (leaving), or
+     * could not. May call teff__routes_wait for this route; else nothing of this header that
+     * changes any.
      */
     bool (*may_go)(void *user, teff__route *route);
     void *user;
@@ -119,7 +120,9 @@ typedef struct teff__routes {
 #define TEFF__ROUTE_GENERATION_MASK ((uint32_t)TEFF__ADDRESS_GENERATION_MASK)
 #define TEFF__ROUTE_WAITS           (UINT32_C(1) << 31)
 
-/* TEFF_EINVAL: a capacity of 1, of 2 or above the most, or a TTL of 0 or less. Allocates nothing. */
+/*
+ * TEFF_EINVAL: a capacity of 1, of 2 or above the most, or a TTL of 0 or less. Allocates nothing.
+ */
 TEFF__INTERNAL int teff__routes_init(teff__routes *routes, teff__memory *memory,
                                      const teff__routes_options *options);
 /* Closes: names lead nowhere from now on, all is freed. No message may be waiting any more. */
@@ -177,7 +180,9 @@ static inline teff__route *teff__routes_hit(teff__routes *routes, teff__route *r
     return route;
 }
 
-/* The route that the word names, where it leads to a grain of that key; its type is not compared. */
+/*
+ * The route that the word names, where it leads to a grain of that key; its type is not compared.
+ */
 static inline teff__route *teff__routes_get(teff__routes *routes, uint64_t name,
                                             const teff_key *key)
 {
@@ -223,8 +228,9 @@ TEFF__INTERNAL teff__route_ticket teff__routes_ticket(const teff__routes *routes
 
 /*
  * Binds the entry to the address that was asked for, if it is there still and its address is still
- * the ticket's. Otherwise it was replaced, removed or evicted meanwhile, its memory perhaps given to
- * another grain: then nothing is bound, and the answer is false. Messages that wait go on waiting.
+ * the ticket's. Otherwise it was replaced, removed or evicted meanwhile, its memory perhaps given
+ * to another grain: then nothing is bound, and the answer is false. Messages that wait go on
+ * waiting.
  */
 TEFF__INTERNAL bool teff__routes_bind(teff__routes *routes, teff__route_ticket ticket,
                                       uint64_t address);
@@ -246,16 +252,16 @@ TEFF__INTERNAL uint32_t teff__routes_remove_worker(teff__routes *routes, uint32_
 TEFF__INTERNAL int teff__routes_wait(teff__routes *routes, teff__route *route);
 
 /*
- * Ends the wait. Bound to `address`, the route goes to warm, which may evict others; where that is 0,
- * or the capacity is, it is removed. *ret is what waited, in order.
+ * Ends the wait. Bound to `address`, the route goes to warm, which may evict others; where that is
+ * 0, or the capacity is, it is removed. *ret is what waited, in order.
  */
 TEFF__INTERNAL void teff__routes_go_on(teff__routes *routes, teff__route *route, uint64_t address,
                                        teff__queue *ret);
 
 /*
  * Looks at up to `budget` slots, from where it stopped, and removes what has expired: so many. A
- * round over all begins every TTL, so an entry may outlive its own up to twice; until then its names
- * and its grain find nothing. Ages are told modulo 26 days: while a TTL is set, sweep.
+ * round over all begins every TTL, so an entry may outlive its own up to twice; until then its
+ * names and its grain find nothing. Ages are told modulo 26 days: while a TTL is set, sweep.
  */
 TEFF__INTERNAL uint32_t teff__routes_sweep(teff__routes *routes, uint32_t budget);
 
