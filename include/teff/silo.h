@@ -127,8 +127,9 @@ typedef struct teff_silo_options {
     /*
      * Shedding, off while shed_at_percent is 0: when so much of the memory is used (of
      * memory_bytes_max, or of what the system lets this process have), the grains that were idle for
-     * longest are deactivated until shed_to_percent should be (0: 75; less than shed_at_percent).
-     * Looked at every shed_period_ns (0: 5 s). Grains that have work, or whose types are never idle, stay.
+     * longest, as their ages count, are deactivated until shed_to_percent should be (0: 75; less
+     * than shed_at_percent). Each worker looks at it every shed_period_ns (0: 5 s) and sheds its own
+     * share. Grains that have work, or whose types are never idle, stay.
      */
     uint32_t shed_at_percent, shed_to_percent;
     int64_t shed_period_ns;
