@@ -192,7 +192,7 @@ static void give_up(teff__catalog *catalog, teff__activation *activation, int re
     if (activation->state != TEFF__ACTIVATION_GONE)
         teff__activation_become(activation, TEFF__ACTIVATION_GONE);
     teff__collect_leave(catalog, activation);
-    teff__resolve_leave(catalog, activation);
+    teff__activation_leave(catalog, activation);
     teff__activation_free(catalog, activation, reason);
     teff__activation_refuse(catalog, &mail, code, text);
 }

@@ -13,6 +13,7 @@ static void begin_small(void)
                                     .mailbox_max = 2,
                                     .response_timeout_ns = SECOND,
                                     .stuck_ns = 20 * SECOND,
+                                    .idle_ns = INT64_MAX,
                                     .stop_timeout_ns = 100 * MS });
 }
 
