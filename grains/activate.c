@@ -279,11 +279,66 @@ static void go(teff__catalog *catalog, teff__activation *activation)
         give_up(catalog, activation, activation->reason, TEFF_EUNAVAILABLE, NULL);
 }
 
+static void deactivate(teff__catalog *catalog, teff__activation *activation)
+{
+    teff__activation_become(activation, TEFF__ACTIVATION_DEACTIVATING);
+    teff__collect_leave(catalog, activation);
+    activation->flags = TEFF__ACTIVATION_BUSY;
+    if (activation->type->def.deactivate != NULL) {
+        teff__hook hook;
+        teff__hook_begin(&hook, catalog, activation, catalog->grains->deactivate_timeout_ns);
+        activation->type->def.deactivate(&hook.turn.caller, activation->data, activation->reason);
+        teff__hook_end(&hook);
+    }
+    if (TEFF__UNLIKELY(activation->state == TEFF__ACTIVATION_GONE))
+        teff__abandoned_end(catalog, activation);
+    else
+        go(catalog, activation);
+}
+
+/* Its mail, if any, has the next run. */
+static inline void rest_without_reason(teff__catalog *catalog, teff__activation *activation)
+{
+    if (activation->mailbox.head != NULL)
+        schedule(catalog, activation);
+    else
+        activation->flags = 0;
+}
+
+/*
+ * There is a reason to go, or it was abandoned while it waited, which is one, too. It goes, unless
+ * it is not idle any more.
+ */
+static __attribute__((noinline)) void rest_with_reason(teff__catalog *catalog,
+                                                       teff__activation *activation, bool served)
+{
+    const bool mail = activation->mailbox.head != NULL;
+    if (activation->state == TEFF__ACTIVATION_GONE) {
+        teff__abandoned_end(catalog, activation);
+    } else if (teff__collect_is_reason(activation->reason) && (served || mail)) {
+        activation->reason = 0;
+        teff__collect_enter(catalog, activation);
+        rest_without_reason(catalog, activation);
+    } else if (mail && catalog->phase >= TEFF__STOP_DEACTIVATE) {
+        /* When the silo stops, no other activation will serve the mail: this one does, first. */
+        schedule(catalog, activation);
+    } else {
+        deactivate(catalog, activation);
+    }
+}
+
 /*
  * The activation has no running turn: deactivates it if that is wanted, or lets its mail have the
  * next run. `served`: there was mail just now.
  */
-static void rest(teff__catalog *catalog, teff__activation *activation, bool served);
+TEFF__HOT_INLINE void rest(teff__catalog *catalog, teff__activation *activation, bool served)
+{
+    activation->record.used = catalog->coarse;
+    if (TEFF__LIKELY(activation->reason == 0))
+        rest_without_reason(catalog, activation);
+    else
+        rest_with_reason(catalog, activation, served);
+}
 
 static void activate(teff__catalog *catalog, teff__activation *activation)
 {
@@ -309,57 +364,6 @@ static void activate(teff__catalog *catalog, teff__activation *activation)
         teff__collect_enter(catalog, activation);
         rest(catalog, activation, false);
     }
-}
-
-static void deactivate(teff__catalog *catalog, teff__activation *activation)
-{
-    teff__activation_become(activation, TEFF__ACTIVATION_DEACTIVATING);
-    teff__collect_leave(catalog, activation);
-    activation->flags = TEFF__ACTIVATION_BUSY;
-    if (activation->type->def.deactivate != NULL) {
-        teff__hook hook;
-        teff__hook_begin(&hook, catalog, activation, catalog->grains->deactivate_timeout_ns);
-        activation->type->def.deactivate(&hook.turn.caller, activation->data, activation->reason);
-        teff__hook_end(&hook);
-    }
-    if (TEFF__UNLIKELY(activation->state == TEFF__ACTIVATION_GONE))
-        teff__abandoned_end(catalog, activation);
-    else
-        go(catalog, activation);
-}
-
-/*
- * There is a reason to go, or it was abandoned while it waited, which is one, too. False: it stays,
- * for now or since it is not idle any more.
- */
-static bool rest_with_reason(teff__catalog *catalog, teff__activation *activation, bool served)
-{
-    const bool mail = activation->mailbox.head != NULL;
-    if (activation->state == TEFF__ACTIVATION_GONE) {
-        teff__abandoned_end(catalog, activation);
-        return true;
-    }
-    if (teff__collect_is_reason(activation->reason) && (served || mail)) {
-        activation->reason = 0;
-        teff__collect_enter(catalog, activation);
-        return false;
-    }
-    /* When the silo stops, no other activation will serve the mail: this one does, first. */
-    if (mail && catalog->phase >= TEFF__STOP_DEACTIVATE)
-        return false;
-    deactivate(catalog, activation);
-    return true;
-}
-
-static void rest(teff__catalog *catalog, teff__activation *activation, bool served)
-{
-    activation->record.used = catalog->coarse;
-    if (TEFF__UNLIKELY(activation->reason != 0) && rest_with_reason(catalog, activation, served))
-        return;
-    if (activation->mailbox.head != NULL)
-        schedule(catalog, activation);
-    else
-        activation->flags = 0;
 }
 
 /* Requests that were cancelled meanwhile do not activate a grain; one behind them may. */

@@ -120,6 +120,7 @@ struct teff__catalog {
     teff__atomic_u64 made; /* activations, ever. Statistics: the worker; anybody */
     teff__atomic_u64 gone[TEFF_DEACTIVATED_REASONS]; /* of those, by reason */
     teff__routes routes;
+    const void *type;        /* a teff__type: of the last grain that was looked for by its id */
     uint64_t outgoing_dirty; /* bit k: outgoing[k] has messages */
     teff__outgoing *outgoing;
     uint32_t suspended; /* turns and tasks that wait */

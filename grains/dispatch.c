@@ -32,6 +32,18 @@ const teff__type *teff__dispatch_type(const teff__grains *grains, const teff_ref
     return teff__types_find_text(&grains->types, to->type->text);
 }
 
+const teff__type *teff__dispatch_type_again(const teff__grains *grains, const teff_ref *to,
+                                            const void **last)
+{
+    if (*last != NULL && to->type != NULL && teff__type_is(*last, to->type) &&
+        teff__key_valid(&to->key))
+        return *last;
+    const teff__type *type = teff__dispatch_type(grains, to);
+    if (type != NULL)
+        *last = type;
+    return type;
+}
+
 const char *teff__dispatch_text(const teff_caller *caller, const teff_ref *to, int code)
 {
     if (code == TEFF_EOVERLOADED)
@@ -178,7 +190,7 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
         teff__catalog_set_target(catalog, message, teff__observer_target(to));
         return teff__observer_send(catalog->exchange, to, message);
     }
-    const teff__type *type = teff__dispatch_type(catalog->grains, to);
+    const teff__type *type = teff__dispatch_type_again(catalog->grains, to, &catalog->type);
     if (type == NULL)
         return TEFF_EINVAL;
     const teff__grain_id id = { type, &to->key,
@@ -379,7 +391,8 @@ static void arrived_stateless(teff__catalog *catalog, const teff__grain_id *id,
 /* The address that the message was sent to names no activation of that grain here. */
 static void arrived_astray(teff__catalog *catalog, teff__message *message)
 {
-    const teff__type *type = teff__dispatch_type(catalog->grains, teff__message_to(message));
+    const teff__type *type =
+        teff__dispatch_type_again(catalog->grains, teff__message_to(message), &catalog->type);
     if (type == NULL) {
         teff__dispatch_refuse(catalog, message, TEFF_EINVAL, "no such grain type");
         return;

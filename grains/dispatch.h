@@ -55,6 +55,10 @@ TEFF__INTERNAL bool teff__dispatch_let_go(void *of, teff__route *route);
 TEFF__INTERNAL const teff__type *teff__dispatch_type(const teff__grains *grains,
                                                      const teff_ref *to);
 
+/* The same, where it is most often the last one that was found so: *last, NULL or a teff__type. */
+TEFF__INTERNAL const teff__type *teff__dispatch_type_again(const teff__grains *grains,
+                                                           const teff_ref *to, const void **last);
+
 /*
  * Why a request was refused, here and now, where a limit or a lack of memory did it: static text, or
  * NULL.

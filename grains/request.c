@@ -191,20 +191,6 @@ static int open_request(teff__request *request, const terms *asked, bool *ret_se
     return 0;
 }
 
-/* The type that a reference names; most often that of the client's last call. */
-static const teff__type *client_type(teff__client *client, const teff__grains *grains,
-                                     const teff_ref *to)
-{
-    const teff__type *last = client->type;
-    if (last != NULL && to->type != NULL && teff__type_is(last, to->type) &&
-        teff__key_valid(&to->key))
-        return last;
-    const teff__type *type = teff__dispatch_type(grains, to);
-    if (type != NULL)
-        client->type = type;
-    return type;
-}
-
 /*
  * Fills in a client's request and posts it to the worker of the grain's hash, always: each of a
  * client's messages to one grain takes the same way, also when it comes by another reference, or
@@ -215,7 +201,7 @@ static int send_from_client(teff__client *client, teff__request *request, teff__
     teff__exchange *exchange = client->exchange;
     const teff__grains *grains = teff__silo_grains(exchange->silo);
     const teff_ref *to = request->to;
-    const teff__type *type = client_type(client, grains, to);
+    const teff__type *type = teff__dispatch_type_again(grains, to, &client->type);
     if (type == NULL && !teff__observer_is(to))
         return TEFF_EINVAL;
     if (type == NULL) {

@@ -73,7 +73,7 @@ struct teff__client {
     teff__queue requests;    /* to observers */
     teff__ring statuses;     /* of its calls that take long; see status.h */
     teff__slotmap observers; /* see grains/observer.h */
-    const void *type;        /* of the last grain called: see grains/request.c */
+    const void *type;        /* of the last grain called: see grains/dispatch.h */
     /* for calls whose reference is gone when they are answered; by hash */
     teff__client_hint hints[TEFF__CLIENT_HINTS];
     teff__ring completions; /* all that have not run */

@@ -40,9 +40,7 @@ static int make(teff__slotmap *map)
 {
     if (map->made == SLOTS_MAX)
         return TEFF_ELIMIT;
-    uint32_t segment = 0, before = 0; /* which one it falls into, and the slots before that one */
-    while (map->made - before >= segment_slots(segment))
-        before += segment_slots(segment++);
+    const uint32_t segment = teff__slotmap_segment_of(map->made);
     if (map->segments[segment] == NULL) {
         map->segments[segment] =
             teff__memory_alloc(map->memory, segment_slots(segment) * sizeof(teff__slot));

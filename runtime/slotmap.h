@@ -50,16 +50,22 @@ TEFF__INTERNAL int teff__slotmap_add(teff__slotmap *map, void *value, uint32_t *
 /* The handle must be live. */
 TEFF__INTERNAL void teff__slotmap_remove(teff__slotmap *map, uint32_t slot, uint32_t generation);
 
+/*
+ * The segment that a slot is in. Segment k holds 64 * 2^k slots: counted from 64, those of one have
+ * the same highest bit.
+ */
+static inline uint32_t teff__slotmap_segment_of(uint32_t slot)
+{
+    const uint32_t number = slot + (1u << TEFF__SLOTMAP_FIRST_BITS);
+    return 31u - (uint32_t)__builtin_clz(number) - TEFF__SLOTMAP_FIRST_BITS;
+}
+
 /* The slot with that number; `slot` < map->made. */
 static inline teff__slot *teff__slotmap_at(const teff__slotmap *map, uint32_t slot)
 {
-    /*
-     * Segment k holds 64 * 2^k slots. Counted from 64, the slots of a segment have the same highest
-     * bit.
-     */
     const uint32_t number = slot + (1u << TEFF__SLOTMAP_FIRST_BITS);
-    const uint32_t top = 31u - (uint32_t)__builtin_clz(number);
-    return &map->segments[top - TEFF__SLOTMAP_FIRST_BITS][number ^ 1u << top];
+    const uint32_t segment = teff__slotmap_segment_of(slot);
+    return &map->segments[segment][number ^ 1u << (segment + TEFF__SLOTMAP_FIRST_BITS)];
 }
 
 /*
