@@ -20,9 +20,11 @@ static teff_grain_type stateless_grain(const char *name, uint32_t max)
 
 static void begin_pool(uint32_t workers)
 {
-    const teff_silo_options options = {
-        .struct_size = sizeof(options), .simulated = true, .seed = 1, .workers = workers
-    };
+    const teff_silo_options options = { .struct_size = sizeof(options),
+                                        .simulated = true,
+                                        .seed = 1,
+                                        .workers = workers,
+                                        .stuck_ns = 100 * SECOND };
     const teff_grain_type one = stateless_grain("one", 1), four = stateless_grain("four", 4),
                           many = stateless_grain("many", 65535);
     teff_assert(teff_silo_create(&options, &silo) == 0);
@@ -80,6 +82,30 @@ Test(stateless, case_74_calls_one_after_another_have_one_activation)
     }
     cr_assert_eq(seen.activated, 1);
     cr_assert_eq(seen.turns, 100);
+}
+
+Test(stateless, case_76_an_idle_one_goes_when_it_is_told_to)
+{
+    probe_ref grain = worker_at(&four_name, 1);
+    cr_assert_eq(probe_get(client, &grain, NULL, NULL), 0);
+    cr_assert_eq(resident(), 1);
+    cr_assert_eq(teff_silo_collect(silo, 0), 0);
+    cr_assert_eq(teff_silo_run(silo), 0);
+    cr_assert_eq(resident(), 0);
+    cr_assert_eq(seen.reason, TEFF_DEACTIVATED_COLLECT);
+    cr_assert_eq(probe_get(client, &grain, NULL, NULL), 0);
+    cr_assert_eq(seen.activated, 2);
+}
+
+Test(stateless, idle_ones_go_after_their_time)
+{
+    probe_ref grain = worker_at(&four_name, 1);
+    cr_assert_eq(probe_get(client, &grain, NULL, NULL), 0);
+    cr_assert_eq(teff_silo_advance(silo, 14 * 60 * SECOND), 0);
+    cr_assert_eq(resident(), 1);
+    cr_assert_eq(teff_silo_advance(silo, 3 * 60 * SECOND), 0);
+    cr_assert_eq(resident(), 0);
+    cr_assert_eq(seen.reason, TEFF_DEACTIVATED_IDLE);
 }
 
 /* Those that run sleep until they are let go. */
@@ -141,6 +167,41 @@ Test(stateless, case_77_a_single_one_serves_many_calls_at_once_without_a_failure
             cr_assert_eq(probe_act_claim(client, futures[key][i], NULL), 0);
     cr_assert_eq(seen.activated, 100);
     cr_assert_eq(resident(), 100);
+}
+
+static int behind;
+
+static int hang_once(teff_turn *turn, struct probe *self, const struct ask *arg, struct told *ret)
+{
+    (void)self, (void)ret;
+    if (arg->number == 0)
+        return teff_sleep(turn, 1000 * SECOND);
+    behind++;
+    return 0;
+}
+
+Test(stateless, what_waits_behind_a_stuck_one_goes_to_another)
+{
+    teff_future futures[4];
+    int outcomes[4];
+    probe_ref grain = worker_at(&one_name, 1);
+    acting = hang_once;
+    for (int64_t i = 0; i < 4; i++)
+        futures[i] = probe_act_start(teff_within(client, 2000 * SECOND), &grain,
+                                     &(struct ask){ .number = i });
+    cr_assert_eq(teff_silo_run(silo), 0);
+    cr_assert_eq(resident(), 1);
+    cr_assert_eq(teff_silo_advance(silo, 110 * SECOND), 0);
+    cr_assert_eq(behind, 3);
+    for (int i = 0; i < 4; i++)
+        outcomes[i] = probe_act_claim(client, futures[i], NULL);
+    cr_assert_eq(outcomes[0], TEFF_ESTUCK);
+    for (int i = 1; i < 4; i++)
+        cr_assert_eq(outcomes[i], 0);
+    cr_assert_eq(resident(), 1, "the one that was given up is not counted");
+    cr_assert_eq(seen.activated, 2);
+    cr_assert_eq(teff_silo_advance(silo, 1000 * SECOND), 0);
+    cr_assert_eq(seen.deactivated, 1, "the other one has been idle by now");
 }
 
 /* --- Who gets a call ------------------------------------------------------------------------- */
