@@ -381,11 +381,9 @@ static void arrived_stateless(teff__catalog *catalog, const teff__grain_id *id,
         r = send_stateless(catalog, id, message);
     if (r != 0)
         teff__dispatch_refuse(catalog, message, r,
-                              r == TEFF_ENOMEM        ? teff__no_instance
-                              : r == TEFF_EOVERLOADED ? "the grain's mailbox is full"
-                              : r == TEFF_EREJECTED
+                              r == TEFF_EREJECTED
                                   ? "Forwarding failed: those who could have served it had gone"
-                                  : NULL);
+                                  : teff__dispatch_why(catalog, r));
 }
 
 /* The address that the message was sent to names no activation of that grain here. */
