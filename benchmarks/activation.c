@@ -177,7 +177,7 @@ static int run_client(void *user, double *ret)
 
 /* --- How long a pass takes ----------------------------------------------------------------- */
 
-/* A task that only lets others run, once a pass, and looks how long they took. */
+/* A task that runs once a pass and looks how long it was since the one before. */
 typedef struct watch {
     bool ready, ending;
     const uint64_t *made; /* calls so far */
@@ -204,7 +204,7 @@ static int watch_passes(teff_task *task, void *user)
     int64_t last_ns = worked_ns(), last_wall_ns = machine_now_ns();
     of->watch.ready = true;
     while (!of->watch.ending) {
-        const int r = teff_sleep(task, 0);
+        const int r = teff_sleep(task, 1); /* until the next pass looks at its timers */
         const int64_t now_ns = worked_ns(), wall_ns = machine_now_ns();
         if (r != 0)
             return r;
