@@ -22,10 +22,11 @@ enum {
 };
 
 /* What is accessed, and how. */
-enum { FRESH, KEPT, TABLE, TABLE_HUGE, WAYS };
+enum { FRESH, KEPT, TABLE, CHAIN, HUGE, HUGE_CHAIN, WAYS };
 enum { CELLS = WAYS * ACCESS_PATTERNS };
 
-static const char *const way_names[WAYS] = { "warm", "warm.kept", "table", "table.huge" };
+static const char *const way_names[WAYS] = { "warm",        "warm.kept",  "table",
+                                             "table.chain", "table.huge", "table.huge.chain" };
 static const char *const pattern_names[ACCESS_PATTERNS] = { "uniform", "zipf" };
 
 /* At most so many times what the plain table's cost grows by. */
@@ -54,6 +55,13 @@ static int call_batch(teff_task *task, resident_ref *refs)
     return 0;
 }
 
+static uint64_t touch_batch(stage *of, int way)
+{
+    plain_table *table = of->tables[way == HUGE || way == HUGE_CHAIN];
+    return way == TABLE || way == HUGE ? plain_table_touch(table, of->keys, BATCH)
+                                       : plain_table_chase(table, of->keys, BATCH);
+}
+
 static void draw_batch(stage *of, int way, access_pattern pattern)
 {
     for (unsigned i = 0; i < BATCH; i++) {
@@ -73,7 +81,7 @@ static int pass(teff_task *task, stage *of, int way, access_pattern pattern, dou
         const int64_t start_ns = machine_now_ns();
         if (way == FRESH || way == KEPT)
             r = call_batch(task, of->refs);
-        else if (plain_table_touch(of->tables[way - TABLE], of->keys, BATCH) != BATCH)
+        else if (touch_batch(of, way) != BATCH)
             r = -1;
         spent_ns += machine_now_ns() - start_ns;
         if (r != 0)
@@ -103,7 +111,7 @@ static int passes(teff_task *task, void *user)
 static int check(const stage *of, const resident_house *house)
 {
     const uint64_t batches = ((uint64_t)of->asked->calls + BATCH - 1) / BATCH;
-    const uint64_t touched = batches * BATCH * (PASSES + 1) * ACCESS_PATTERNS;
+    const uint64_t touched = batches * BATCH * (PASSES + 1) * ACCESS_PATTERNS * 2;
     if (plain_table_touched(of->tables[0]) != touched ||
         plain_table_touched(of->tables[1]) != touched)
         return -1;
@@ -181,46 +189,62 @@ static void add_rows(bench_program *bench, const memory_warm *asked, sizes_sampl
     }
 }
 
-/* How much a way's cost has grown, and what more it is in nanoseconds. */
-static double print_growth(sizes_samples *first, sizes_samples *of, int cell)
+static void print_head(const char *what)
 {
-    const double ratio = median(of, cell) / median(first, cell);
-    (void)printf(" %8.1f %6.2f x", median(of, cell), ratio);
-    return ratio;
+    (void)printf("%s\n%-14s", what, "");
+    for (int way = 0; way < WAYS; way++)
+        (void)printf(" %16s", way_names[way]);
+    (void)putchar('\n');
 }
 
-static void print_size(const memory_warm *asked, sizes_samples *of, unsigned i, int pattern)
+static void print_label(const memory_warm *asked, unsigned i, int pattern)
 {
     char size[24];
-    double ratios[WAYS];
     resident_count_name(asked->sizes[i], size, sizeof(size));
     (void)printf("%-8s %-5s", pattern_names[pattern], size);
+}
+
+/* How many times what the first size costs. */
+static double growth(sizes_samples *of, unsigned i, int pattern, int way)
+{
+    const int cell = pattern * WAYS + way;
+    return median(&of[i], cell) / median(&of[0], cell);
+}
+
+static void print_costs(const memory_warm *asked, sizes_samples *of, unsigned i, int pattern)
+{
+    print_label(asked, i, pattern);
     for (int way = 0; way < WAYS; way++)
-        ratios[way] = print_growth(&of[0], &of[i], pattern * WAYS + way);
-    if (i == 0) {
-        (void)putchar('\n');
-        return;
+        (void)printf(" %7.1f %6.2f x", median(&of[i], pattern * WAYS + way),
+                     growth(of, i, pattern, way));
+    (void)putchar('\n');
+}
+
+static void print_growth(const memory_warm *asked, sizes_samples *of, unsigned i, int pattern)
+{
+    for (int way = FRESH; way <= KEPT; way++) {
+        const double grown = growth(of, i, pattern, way);
+        print_label(asked, i, pattern);
+        (void)printf(" %16s", way_names[way]);
+        for (int table = TABLE; table < WAYS; table++)
+            (void)printf(" %16.2f", grown / growth(of, i, pattern, table));
+        (void)printf("  %s\n", grown <= at_most * growth(of, i, pattern, TABLE) ? "PASS" : "over");
     }
-    for (int way = FRESH; way <= KEPT; way++)
-        (void)printf("  %4.2f %4.2f", ratios[way] / ratios[TABLE],
-                     ratios[way] / ratios[TABLE_HUGE]);
-    (void)printf("  %s\n", ratios[FRESH] <= at_most * ratios[TABLE] ? "PASS" : "over");
 }
 
 static void print(const memory_warm *asked, sizes_samples *of)
 {
-    (void)printf("ns for each access, and how many times what the first size costs; then how the "
-                 "calls' growth\ncompares with the table's and with that in huge pages (at most "
-                 "%.1f: PASS, by id beside the table)\n%-14s",
-                 at_most, "");
-    for (int way = 0; way < WAYS; way++)
-        (void)printf(" %17s", way_names[way]);
-    (void)printf("  %9s  %9s\n", "by id", "kept");
-    for (int pattern = 0; pattern < ACCESS_PATTERNS; pattern++) {
-        for (unsigned i = 0; i < asked->size_count; i++) {
-            if (of[i].cells[0].count != 0)
-                print_size(asked, of, i, pattern);
-        }
+    print_head("ns for each access, and how many times what it is in the first size");
+    for (int n = 0; n < ACCESS_PATTERNS * (int)asked->size_count; n++) {
+        if (of[n % (int)asked->size_count].cells[0].count != 0)
+            print_costs(asked, of, (unsigned)n % asked->size_count, n / (int)asked->size_count);
+    }
+    (void)printf("\nhow many times a table's growth a call's is (beside `table` at most %.1f)\n",
+                 at_most);
+    for (int n = 0; n < ACCESS_PATTERNS * (int)asked->size_count; n++) {
+        const unsigned i = (unsigned)n % asked->size_count;
+        if (i != 0 && of[i].cells[0].count != 0)
+            print_growth(asked, of, i, n / (int)asked->size_count);
     }
     (void)putchar('\n');
 }

@@ -5,12 +5,13 @@
  *
  *   warm.{uniform,zipf}.N         by a reference that knows nothing: the grain is found by its id
  *   warm.kept.{uniform,zipf}.N    by a reference that was kept, and has a hint
- *   table.{uniform,zipf}.N        found and touched in the table, each object from malloc
- *   table.huge.{uniform,zipf}.N   the same in huge pages
+ *   table.{uniform,zipf}.N        found and touched in the table, in a loop
+ *   table.chain.{uniform,zipf}.N  the same where each look-up waits for the one before, as an awaited
+ *                                 call does
+ *   table.huge.*, .huge.chain.*   both with objects and entries in huge pages, not from malloc
  *   *.ratio                       to what the first size costs
  *
- * A call is awaited by a task on the grain's worker. The table's accesses do not wait for each
- * other, as those of a loop that someone would write do not.
+ * A call is awaited by a task on the grain's worker.
  */
 #ifndef TEFF_BENCHMARKS_MEMORY_WARM_H
 #define TEFF_BENCHMARKS_MEMORY_WARM_H

@@ -8,7 +8,7 @@
 typedef struct object {
     uint64_t key;
     char other[136];
-    uint64_t touched, unused;
+    uint64_t touched, zero;
 } object;
 _Static_assert(sizeof(object) == 160, "as large as ours");
 
@@ -97,20 +97,38 @@ plain_table *plain_table_destroy(plain_table *table)
     return NULL;
 }
 
+static inline object *find(const plain_table *table, uint64_t key)
+{
+    const uint64_t hash = hash_of(key), mask = table->mask;
+    uint64_t place = hash & mask;
+    while (table->entries[place].object != NULL &&
+           (table->entries[place].hash != hash || table->entries[place].object->key != key))
+        place = (place + 1) & mask;
+    return table->entries[place].object;
+}
+
 uint64_t plain_table_touch(plain_table *table, const uint64_t *keys, size_t count)
 {
-    const entry *entries = table->entries;
-    const uint64_t mask = table->mask;
     uint64_t found = 0;
     for (size_t i = 0; i < count; i++) {
-        const uint64_t hash = hash_of(keys[i]);
-        uint64_t place = hash & mask;
-        while (entries[place].object != NULL &&
-               (entries[place].hash != hash || entries[place].object->key != keys[i]))
-            place = (place + 1) & mask;
-        if (entries[place].object == NULL)
+        object *one = find(table, keys[i]);
+        if (one == NULL)
             continue;
-        entries[place].object->touched++;
+        one->touched++;
+        found++;
+    }
+    return found;
+}
+
+uint64_t plain_table_chase(plain_table *table, const uint64_t *keys, size_t count)
+{
+    uint64_t found = 0, zero = 0;
+    for (size_t i = 0; i < count; i++) {
+        object *one = find(table, keys[i] + zero);
+        if (one == NULL)
+            continue;
+        one->touched++;
+        zero = one->zero;
         found++;
     }
     return found;

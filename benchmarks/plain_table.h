@@ -28,6 +28,9 @@ plain_table *plain_table_destroy(plain_table *table);
 /* Finds each key and counts in its object's state. How many were there. */
 uint64_t plain_table_touch(plain_table *table, const uint64_t *keys, size_t count);
 
+/* The same, and each look-up waits for the state of the object before: it is no key without. */
+uint64_t plain_table_chase(plain_table *table, const uint64_t *keys, size_t count);
+
 /* How often anything was counted, over all objects. */
 uint64_t plain_table_touched(const plain_table *table);
 
