@@ -7,6 +7,7 @@
  *     worker + 1  kind     slot          generation        0: none
  *
  * A reference's `route` is such a word: a hint that its holder checks by comparing the grain's id.
+ * One without a generation, which fits no slot, names a worker alone: there the grain is to be made.
  */
 #ifndef TEFF_DIRECTORY_ADDRESS_H
 #define TEFF_DIRECTORY_ADDRESS_H
@@ -35,6 +36,12 @@ static inline uint64_t teff__address_make(uint64_t tag, uint32_t slot, uint32_t 
 {
     return tag << TEFF__ADDRESS_TAG_SHIFT | (uint64_t)slot << TEFF__SLOT_GENERATION_BITS |
            generation;
+}
+
+/* That the activation is to be made on this worker. */
+static inline uint64_t teff__address_placed(uint32_t worker)
+{
+    return teff__address_make(teff__address_tag(worker, TEFF__ADDRESS_ACTIVATION), 0, 0);
 }
 
 static inline uint64_t teff__address_tag_of(uint64_t address)

@@ -8,6 +8,10 @@
  *                 `previous` makes way
  *     move        gives exactly this registered activation another address
  *     leave       unregisters exactly this activation
+ *     place       says that an activation is to be made on another worker of this process, or finds
+ *                 what is registered, or where it was to be made already; until that worker enters
+ *                 one, find tells so. Always at once, and not every locator can
+ *     unplace     says that it is not, if it still was to be
  *
  * Each is tried at once, and most often that is all. One that cannot be finished at once says LATER
  * and has done nothing; the caller then asks, with memory of its own, and the answer comes as a
@@ -53,6 +57,10 @@ typedef struct teff__locator_ops {
     int (*leave)(void *self, teff__grain_record *record);
     /* Takes the question; answers it once, with teff__exchange_post, before the silo is destroyed. */
     void (*ask)(void *self, teff__locator_ask *ask);
+    /* Or NULL: workers that place a grain at the same time may then differ, until one has made it. */
+    int (*place)(void *self, uint64_t hash, uint32_t type, const teff_key *key, uint32_t worker,
+                 uint64_t *ret);
+    void (*unplace)(void *self, uint64_t hash, uint32_t type, const teff_key *key, uint32_t worker);
 } teff__locator_ops;
 
 typedef struct teff__locator {
@@ -84,6 +92,22 @@ static inline int teff__locator_move(const teff__locator *locator, teff__grain_r
 static inline int teff__locator_leave(const teff__locator *locator, teff__grain_record *record)
 {
     return locator->ops->leave(locator->self, record);
+}
+
+static inline int teff__locator_place(const teff__locator *locator, uint64_t hash, uint32_t type,
+                                      const teff_key *key, uint32_t worker, uint64_t *ret)
+{
+    if (locator->ops->place != NULL)
+        return locator->ops->place(locator->self, hash, type, key, worker, ret);
+    *ret = teff__address_placed(worker);
+    return 0;
+}
+
+static inline void teff__locator_unplace(const teff__locator *locator, uint64_t hash, uint32_t type,
+                                         const teff_key *key, uint32_t worker)
+{
+    if (locator->ops->unplace != NULL)
+        locator->ops->unplace(locator->self, hash, type, key, worker);
 }
 
 static inline void teff__locator_ask_for(const teff__locator *locator, teff__locator_ask *ask)

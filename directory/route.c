@@ -39,7 +39,7 @@ int teff__routes_init(teff__routes *routes, teff__memory *memory,
         return TEFF_EINVAL;
     memset(routes, 0, sizeof(*routes));
     routes->memory = memory;
-    routes->tag = teff__address_tag(options->worker, TEFF__ADDRESS_ROUTE);
+    routes->first = teff__address_tag(options->worker, TEFF__ADDRESS_ROUTE) << TEFF__SLOT_BITS;
     routes->generation_max = TEFF__ROUTE_GENERATION_MASK - 2; /* the next must not carry */
     routes->may_go = options->may_go;
     routes->user = options->user;
@@ -124,7 +124,8 @@ void teff__routes_drop(teff__routes *routes, uint32_t slot)
 
 static uint64_t name_of(const teff__routes *routes, const teff__route *route, uint32_t slot)
 {
-    return teff__address_make(routes->tag, slot, route->state & TEFF__ROUTE_GENERATION_MASK);
+    return (routes->first + slot) << TEFF__SLOT_GENERATION_BITS |
+           (route->state & TEFF__ROUTE_GENERATION_MASK);
 }
 
 uint64_t teff__route_name(const teff__routes *routes, const teff__route *route)
@@ -329,11 +330,14 @@ void teff__routes_go_on(teff__routes *routes, teff__route *route, uint64_t addre
     teff__memory_free(routes->memory, wait, sizeof(*wait));
     route->address = address;
     route->used = routes->now;
+    if (address == 0 || routes->capacity == 0) {
+        route->state &= ~TEFF__ROUTE_WAITS;
+        teff__routes_drop(routes, slot);
+        return;
+    }
     teff__routes_make_room(routes); /* while it is in none of the queues that are full */
     teff__routes_line_take(routes, slot);
     teff__routes_line_push(routes, TEFF__ROUTE_WARM, slot);
-    if (address == 0)
-        teff__routes_drop(routes, slot);
 }
 
 teff__route *teff__routes_next(const teff__routes *routes, uint32_t *slot)

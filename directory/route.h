@@ -12,16 +12,16 @@
  * sender's messages stay in order. While they cannot be sent (the address is unknown, or others are
  * still under way by an older one, which a probe follows) they wait in the route.
  *
- * What leads to an entry is its *name*: worker, slot and generation, the word that a reference keeps
- * as its hint. It costs no look-up. An entry that goes leaves the index and takes its next
+ * What leads to an entry is its *name*: worker, slot and generation, the word that a reference
+ * keeps as its hint. It costs no look-up. An entry that goes leaves the index and takes its next
  * generation before anything else happens, so no name and no ticket of before leads to it, or to
  * what its memory is used for next; nothing is kept for the sake of a reference.
  *
- * The order is that of three queues, hot, warm and cold, as Orleans' cache has it (ConcurrentLru, of
- * BitFaster.Caching by Alex Peck). A new entry enters hot. A hit stores the coarse time in the entry,
- * nothing else; whoever is at the head of a queue that overflows is *settled*: used since it was
- * settled last, it goes to warm, else to cold, and from cold away. A waiting entry is in none of
- * them: it is never evicted, does not expire, and stands beyond the capacity.
+ * The order is that of three queues, hot, warm and cold, as Orleans' cache has it (ConcurrentLru,
+ * of BitFaster.Caching by Alex Peck). A new entry enters hot. A hit stores the coarse time in the
+ * entry, nothing else; whoever is at the head of a queue that overflows is *settled*: used since it
+ * was settled last, it goes to warm, else to cold, and from cold away. A waiting entry is in none
+ * of them: it is never evicted, does not expire, and stands beyond the capacity.
  *
  * An entry has 80 bytes, and 5.3 to 10.7 bytes of the index, which is at most 3/4 full. Entries lie
  * in segments that never move.
@@ -37,7 +37,6 @@
 #include "runtime/list.h"
 
 enum {
-    TEFF__ROUTES_DEFAULT = 1000000,    /* entries of each worker: 88 MB; as Orleans has it */
     TEFF__ROUTES_LEAST = 3,            /* one for each queue */
     TEFF__ROUTES_MOST = (1 << 24) - 1, /* a slot's number and "none" in 24 bits */
     TEFF__ROUTES_SEGMENT_BITS = 6      /* 64 entries, 5 KiB, are made at a time */
@@ -68,7 +67,7 @@ typedef struct teff__route {
         teff__route_wait *wait; /* while it is waiting */
     };
     uint32_t used;  /* coarse time of the last hit, times two; odd: not settled since */
-    uint32_t state; /* generation, odd: taken; and the queue, above it */
+    uint32_t state; /* generation, odd: taken; the queue; and whether it is waiting */
     uint64_t type : 16;
     uint64_t next : 24, previous : 24; /* in its queue, or of the free ones: a slot + 1, or 0 */
 } teff__route;
@@ -86,16 +85,17 @@ typedef struct teff__routes_options {
     uint32_t capacity; /* 0: nothing is ever kept; else 3 to 16,777,215 */
     int64_t ttl_ns;    /* for how long an entry is kept that is not used; over 10 days: for ever */
     /*
-     * Whether an entry that was used in the last 10 s may be evicted or expire; NULL: always. false:
-     * it stays for now, since the owner has made it wait for what is under way (leaving), or could
-     * not. May call teff__routes_wait for this route; else nothing of this header that changes any.
+     * Whether an entry that was used in the last 10 s may be evicted or expire; NULL: always.
+     * false: it stays for now, since the owner has made it wait for what is under way (leaving), or
+     * could not. May call teff__routes_wait for this route; else nothing of this header that
+     * changes any.
      */
     bool (*may_go)(void *user, teff__route *route);
     void *user;
 } teff__routes_options;
 
 typedef struct teff__routes {
-    uint64_t tag; /* of the entries' names */
+    uint64_t first; /* the first slot, with the tag of the entries' names above it */
     teff__route **segments;
     uint32_t made;       /* entries that exist, taken or not */
     uint32_t now;        /* as an entry's `used` */
@@ -115,9 +115,13 @@ typedef struct teff__routes {
     void *user;
 } teff__routes;
 
+/* Of an entry's state: generation, then two bits for the queue, and one at the top. */
 #define TEFF__ROUTE_GENERATION_MASK ((uint32_t)TEFF__ADDRESS_GENERATION_MASK)
+#define TEFF__ROUTE_WAITS           (UINT32_C(1) << 31)
 
-/* TEFF_EINVAL: a capacity of 1, of 2 or above the most, or a TTL of 0 or less. Allocates nothing. */
+/*
+ * TEFF_EINVAL: a capacity of 1, of 2 or above the most, or a TTL of 0 or less. Allocates nothing.
+ */
 TEFF__INTERNAL int teff__routes_init(teff__routes *routes, teff__memory *memory,
                                      const teff__routes_options *options);
 /* Closes: names lead nowhere from now on, all is freed. No message may be waiting any more. */
@@ -141,7 +145,7 @@ static inline teff__route *teff__routes_at(const teff__routes *routes, uint32_t 
 
 static inline bool teff__route_waits(const teff__route *route)
 {
-    return route->state >> TEFF__SLOT_GENERATION_BITS == TEFF__ROUTE_WAITING;
+    return (route->state & TEFF__ROUTE_WAITS) != 0;
 }
 
 /* The address that it is bound to, or was while it waits; 0: unresolved. */
@@ -153,11 +157,12 @@ static inline uint64_t teff__route_address(const teff__route *route)
 /* The entry that the word names, without being a hit; NULL: another worker's, a stale one, none. */
 static inline teff__route *teff__routes_peek(const teff__routes *routes, uint64_t name)
 {
-    const uint32_t slot = teff__address_slot(name);
-    if (TEFF__UNLIKELY(teff__address_tag_of(name) != routes->tag || slot >= routes->made))
+    /* Of another tag it is beyond all slots that there may be, as it stands above the slot. */
+    const uint64_t slot = (name >> TEFF__SLOT_GENERATION_BITS) - routes->first;
+    if (TEFF__UNLIKELY(slot >= routes->made))
         return NULL;
     /* A word that nobody was given may have the even generation of an entry that is free. */
-    teff__route *route = teff__routes_at(routes, slot);
+    teff__route *route = teff__routes_at(routes, (uint32_t)slot);
     const uint32_t differs = route->state ^ ((uint32_t)name | 1);
     return TEFF__LIKELY((differs & TEFF__ROUTE_GENERATION_MASK) == 0) ? route : NULL;
 }
@@ -174,12 +179,14 @@ static inline teff__route *teff__routes_hit(teff__routes *routes, teff__route *r
     return route;
 }
 
-/* The route that the word names, where it leads to a grain of that key; its type is not compared. */
+/*
+ * The route that the word names, where it leads to a grain of that key; its type is not compared.
+ */
 static inline teff__route *teff__routes_get(teff__routes *routes, uint64_t name,
                                             const teff_key *key)
 {
     teff__route *route = teff__routes_peek(routes, name);
-    return TEFF__LIKELY(route != NULL) && TEFF__LIKELY(teff__key_equal(&route->key, key))
+    return TEFF__LIKELY(route != NULL) && TEFF__LIKELY(teff__key_equal_settled(&route->key, key))
                ? teff__routes_hit(routes, route, teff__address_slot(name))
                : NULL;
 }
@@ -220,8 +227,9 @@ TEFF__INTERNAL teff__route_ticket teff__routes_ticket(const teff__routes *routes
 
 /*
  * Binds the entry to the address that was asked for, if it is there still and its address is still
- * the ticket's. Otherwise it was replaced, removed or evicted meanwhile, its memory perhaps given to
- * another grain: then nothing is bound, and the answer is false. Messages that wait go on waiting.
+ * the ticket's. Otherwise it was replaced, removed or evicted meanwhile, its memory perhaps given
+ * to another grain: then nothing is bound, and the answer is false. Messages that wait go on
+ * waiting.
  */
 TEFF__INTERNAL bool teff__routes_bind(teff__routes *routes, teff__route_ticket ticket,
                                       uint64_t address);
@@ -243,16 +251,16 @@ TEFF__INTERNAL uint32_t teff__routes_remove_worker(teff__routes *routes, uint32_
 TEFF__INTERNAL int teff__routes_wait(teff__routes *routes, teff__route *route);
 
 /*
- * Ends the wait. Bound to `address`, the route goes to warm, which may evict others; 0: it is
- * removed. *ret is what waited, in order.
+ * Ends the wait. Bound to `address`, the route goes to warm, which may evict others; where that is
+ * 0, or the capacity is, it is removed. *ret is what waited, in order.
  */
 TEFF__INTERNAL void teff__routes_go_on(teff__routes *routes, teff__route *route, uint64_t address,
                                        teff__queue *ret);
 
 /*
  * Looks at up to `budget` slots, from where it stopped, and removes what has expired: so many. A
- * round over all begins every TTL, so an entry may outlive its own up to twice; until then its names
- * and its grain find nothing. Ages are told modulo 26 days: while a TTL is set, sweep.
+ * round over all begins every TTL, so an entry may outlive its own up to twice; until then its
+ * names and its grain find nothing. Ages are told modulo 26 days: while a TTL is set, sweep.
  */
 TEFF__INTERNAL uint32_t teff__routes_sweep(teff__routes *routes, uint32_t budget);
 

@@ -7,11 +7,11 @@
 
 #include "teff/status.h"
 
-enum { SIZE_FIRST = 16, SLOT_BITS = 24, SLOT_MASK = (1 << SLOT_BITS) - 1 };
+enum { SIZE_FIRST = 16 };
 
 static uint32_t word_of(uint64_t hash, uint32_t slot)
 {
-    return (uint32_t)(hash >> 56) << SLOT_BITS | (slot + 1);
+    return (uint32_t)(hash >> 56) << TEFF__ROUTES_INDEX_SHIFT | (slot + 1);
 }
 
 int teff__routes_index_reserve(teff__routes *routes)
@@ -53,7 +53,7 @@ void teff__routes_index_remove(teff__routes *routes, uint64_t hash, uint32_t slo
     }
     for (uint32_t place = (hole + 1) & mask; index[place] != 0; place = (place + 1) & mask) {
         /* A word may fill the hole when its own place is not between the hole and where it is. */
-        const teff__route *route = teff__routes_at(routes, (index[place] & SLOT_MASK) - 1);
+        const teff__route *route = teff__routes_at(routes, (index[place] & TEFF__ROUTES_MOST) - 1);
         const uint32_t own = (uint32_t)route->hash & mask;
         if (((place - own) & mask) >= ((place - hole) & mask)) {
             index[hole] = index[place];
@@ -61,24 +61,4 @@ void teff__routes_index_remove(teff__routes *routes, uint64_t hash, uint32_t slo
         }
     }
     index[hole] = 0;
-}
-
-uint32_t teff__routes_index_find(const teff__routes *routes, uint64_t hash, uint32_t type,
-                                 const teff_key *key)
-{
-    if (routes->count == 0)
-        return TEFF__ROUTES_MOST;
-    const uint32_t mask = routes->index_size - 1;
-    const uint32_t filter = (uint32_t)(hash >> 56);
-    for (uint32_t place = (uint32_t)hash & mask;; place = (place + 1) & mask) {
-        const uint32_t word = routes->index[place];
-        if (word == 0)
-            return TEFF__ROUTES_MOST;
-        if (word >> SLOT_BITS != filter)
-            continue;
-        const uint32_t slot = (word & SLOT_MASK) - 1;
-        const teff__route *route = teff__routes_at(routes, slot);
-        if (route->hash == hash && route->type == type && teff__key_equal(&route->key, key))
-            return slot;
-    }
 }

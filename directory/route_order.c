@@ -6,6 +6,8 @@
  */
 #include "directory/route_order.h"
 
+_Static_assert(TEFF__ROUTE_QUEUES == 4, "two bits");
+
 enum {
     LINK_MASK = (1 << 24) - 1,
     /*
@@ -25,7 +27,7 @@ static teff__route *at_link(const teff__routes *routes, uint32_t link)
 
 static uint32_t queue_of(const teff__route *route)
 {
-    return route->state >> TEFF__SLOT_GENERATION_BITS;
+    return route->state >> TEFF__SLOT_GENERATION_BITS & (TEFF__ROUTE_QUEUES - 1);
 }
 
 uint32_t teff__routes_slot_of(const teff__routes *routes, const teff__route *route)
@@ -40,8 +42,10 @@ void teff__routes_line_push(teff__routes *routes, teff__route_queue queue, uint3
 {
     teff__route *route = teff__routes_at(routes, slot);
     teff__route_line *line = &routes->lines[queue];
-    route->state = (route->state & TEFF__ROUTE_GENERATION_MASK) | (uint32_t)queue
-                                                                      << TEFF__SLOT_GENERATION_BITS;
+    route->state &= TEFF__ROUTE_GENERATION_MASK;
+    route->state |= (uint32_t)queue << TEFF__SLOT_GENERATION_BITS;
+    if (queue == TEFF__ROUTE_WAITING)
+        route->state |= TEFF__ROUTE_WAITS;
     route->next = 0;
     route->previous = line->last & LINK_MASK;
     if (line->last != 0)

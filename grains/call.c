@@ -140,7 +140,7 @@ static int send_plain(teff_caller *caller, teff_ref *to, const teff_interface *o
     if (TEFF__LIKELY(r == 0))
         return teff__caller_succeed(caller, method);
     teff__postbox_drop(&catalog->postbox, message);
-    return teff__caller_fail(caller, r, false, method, teff__dispatch_text(to, r));
+    return teff__caller_fail(caller, r, false, method, teff__dispatch_text(caller, to, r));
 }
 
 int teff_call_send(teff_caller *caller, teff_ref *to, const teff_interface *of, uint32_t number,

@@ -22,7 +22,8 @@ static int adopt(teff_caller *caller, teff__completion *completion)
         if (completion->life == NULL)
             return TEFF_ENOMEM;
     } else {
-        completion->message.address = ((teff__turn *)(void *)caller)->activation->record.address;
+        completion->message.address =
+            teff__activation_address(((teff__turn *)(void *)caller)->activation);
     }
     teff__ring_push_back(&catalog->completions, &completion->ring);
     return 0;

@@ -15,7 +15,9 @@ int teff__canceling_deliver(teff__catalog *catalog, teff__activation *activation
                             teff__message *message)
 {
     teff__cancel_entry *entry = teff__message_entry(message);
-    int r = activation->mail_count >= catalog->mailbox_max ? TEFF_EOVERLOADED : 0;
+    int r = activation->mail_count >= catalog->mailbox_look
+                ? teff__limit_mailbox(catalog, activation)
+                : 0;
     if (r == 0) {
         (void)teff__cancel_enter(message, catalog->worker.index, activation); /* mine … */
         if (teff__cancel_fired(entry->cancel))                                /* … then yours */

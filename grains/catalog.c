@@ -4,11 +4,16 @@
  */
 #include "grains/catalog.h"
 
+#include "grains/abandon.h"
+#include "grains/activate.h"
 #include "grains/canceling.h"
 #include "grains/complete.h"
 #include "grains/dispatch.h"
+#include "grains/limit.h"
 #include "grains/long_call.h"
+#include "grains/notice.h"
 #include "grains/resolve.h"
+#include "grains/stateless.h"
 #include "grains/stop.h"
 #include "grains/task.h"
 #include "grains/timeout.h"
@@ -217,7 +222,9 @@ static void deliver(teff__worker *worker, teff__link *mail)
     case TEFF__MESSAGE_COMPLETION: /* these wait in mailboxes, and are not posted */
         break;
     case TEFF__MESSAGE_CONTROL:
-        if (message == &catalog->control[TEFF__STOP_NONE])
+        if (message == &catalog->collector.message)
+            teff__collect_told(catalog);
+        else if (message == &catalog->control[TEFF__STOP_NONE])
             teff__timeout_told(catalog);
         else
             teff__stop_begin_phase(catalog, (teff__stop_phase)(message - catalog->control));
@@ -258,6 +265,8 @@ static void sweep(teff__worker *worker)
     teff__timeout_pass(catalog);
     teff__collect_pass(catalog);
     sweep_routes(catalog);
+    if (TEFF__UNLIKELY(catalog->notices.count != 0))
+        teff__notices_tell(catalog);
     if (TEFF__UNLIKELY(worker->now_ns >= catalog->look_ns))
         teff__long_calls_look(catalog);
     if (worker->now_ns < catalog->sweep_after_ns)
@@ -276,6 +285,8 @@ static int64_t due_ns(teff__worker *worker)
 {
     teff__catalog *catalog = teff__catalog_of(worker);
     int64_t due = INT64_MAX;
+    if (TEFF__UNLIKELY(catalog->notices.count != 0))
+        return worker->now_ns;
     for (uint32_t i = 0; i < catalog->stripes_used; i++) {
         teff__stripe *stripe = &catalog->stripes[i];
         /* The lower bound is of calls that may have ended long ago: do not wake up for those. */
@@ -327,6 +338,7 @@ static void end(teff__worker *worker)
     const teff__grains *grains = catalog->grains;
     teff__inspect_end(catalog);
     teff__complete_all(catalog);
+    teff__notices_tell(catalog);
     if (catalog->begun && grains->worker_stop != NULL)
         grains->worker_stop(grains->user, catalog->context);
     grains->worker_ended(catalog->exchange->silo, catalog->begun);
@@ -361,20 +373,22 @@ int teff__catalog_init(teff__catalog *catalog, teff__grains *grains,
             catalog->stripe = catalog->stripes = &exchange->registry.stripes[i];
     }
     catalog->stripes_used = 1;
-    catalog->mailbox_max = grains->mailbox_max;
+    catalog->mailbox_look = teff__limit_mailbox_look(grains);
     catalog->defaults.clock = &exchange->clock;
     catalog->defaults.response_timeout_ns =
         teff__atomic_i64_load_relaxed(&exchange->response_timeout_ns);
     catalog->tag = teff__address_tag(index, TEFF__ADDRESS_ACTIVATION);
     teff__slotmap_init(&catalog->activations, memory);
+    teff__activations_init(catalog);
     teff__collector_init(catalog);
     const teff__routes_options routes = { .worker = index,
-                                          .capacity = TEFF__ROUTES_DEFAULT,
-                                          .ttl_ns = INT64_MAX,
+                                          .capacity = grains->routes_max,
+                                          .ttl_ns = grains->routes_ttl_ns,
                                           .may_go = teff__dispatch_let_go,
                                           .user = catalog };
     r = teff__routes_init(&catalog->routes, memory, &routes);
     teff_assert(r == 0);
+    teff__ring_init(&catalog->abandoned);
     teff__ring_init(&catalog->sleepers);
     teff__ring_init(&catalog->tasks);
     teff__ring_init(&catalog->blocks);
@@ -451,10 +465,12 @@ void teff__catalog_drain(teff__catalog *catalog)
     for (uint32_t slot = 0;
          (activation = teff__slotmap_next(&catalog->activations, &slot)) != NULL;) {
         drop_queue(catalog, activation->mailbox.head);
-        teff__slotmap_remove(&catalog->activations, teff__address_slot(activation->record.address),
-                             teff__address_generation(activation->record.address));
-        teff__memory_free(memory, activation, teff__activation_bytes(activation->type));
+        if (teff__type_is_stateless(activation->type))
+            teff__stateless_leave(catalog, activation);
+        teff__activation_free(catalog, activation,
+                              activation->reason != 0 ? activation->reason : TEFF_DEACTIVATED_STOP);
     }
+    teff__abandoned_drop(catalog);
     teff__route *route;
     for (uint32_t slot = 0; (route = teff__routes_next(&catalog->routes, &slot)) != NULL;) {
         if (!teff__route_waits(route))
@@ -473,6 +489,8 @@ void teff__catalog_finish(teff__catalog *catalog)
 {
     teff__memory *memory = catalog->exchange->memory;
     teff__slotmap_finish(&catalog->activations);
+    teff__activations_finish(catalog);
+    teff__table_finish(&catalog->shifts, memory);
     teff__routes_finish(&catalog->routes);
     teff__postbox_finish(&catalog->postbox);
     teff__worker_finish(&catalog->worker);

@@ -17,6 +17,7 @@
 #include "grains/collect.h"
 #include "grains/inspect.h"
 #include "grains/key.h"
+#include "grains/shed.h"
 #include "messaging/caller.h"
 #include "messaging/exchange.h"
 
@@ -30,12 +31,23 @@ typedef enum teff__stop_phase {
     TEFF__STOP_SETTLE
 } teff__stop_phase;
 
+/* The crews of stateless workers; see grains/stateless.h. */
+enum { TEFF__CREWS_SHARDS = 16 };
+typedef struct teff__crews_shard {
+    _Alignas(TEFF__CACHE_LINE) teff__mutex lock;
+    teff__table table; /* guarded by lock */
+} teff__crews_shard;
+typedef struct teff__crews {
+    teff__crews_shard shards[TEFF__CREWS_SHARDS];
+} teff__crews;
+
 /* What the catalogs of a silo share. */
 struct teff__grains {
     teff__exchange *exchange;
     teff__types types;
     teff__directory directory; /* of this process */
     teff__locator locator;     /* who is asked where a grain is: that directory, or another */
+    teff__crews crews;
     teff__hash_seed seed;
     teff__catalog **catalogs;
     uint32_t mailbox_max;
@@ -53,8 +65,12 @@ struct teff__grains {
     int64_t idle_ns, idle_quantum_ns;
     int64_t activate_timeout_ns, deactivate_timeout_ns, stuck_ns;
     uint64_t activations_max;
+    teff__atomic_u64 activations; /* with activations_max: how many places are taken. Workers */
+    uint32_t routes_max;          /* of each worker; 0: none are kept */
+    int64_t routes_ttl_ns;        /* INT64_MAX: for ever */
     uint32_t shed_at_percent, shed_to_percent;
     int64_t shed_period_ns;
+    teff__memory_use (*memory_use)(const teff__grains *grains); /* see grains/shed.h */
     /*
      * What a worker tells the silo: that it began, or could not; did what the phase of stop asked;
      * ended.
@@ -64,6 +80,24 @@ struct teff__grains {
     void (*worker_ended)(teff_silo *silo, bool begun);
     teff__inspection inspection;
 };
+
+/*
+ * Notices that wait for the next pass: a turn's stack is not for functions of the program's that know
+ * nothing of it.
+ */
+enum {
+    TEFF__NOTICES_MAX = 96,        /* a pass has 64 items, and each gives one at most … */
+    TEFF__NOTICES_MAILBOX_MAX = 32 /* … but for what it sends: that may be told later */
+};
+
+typedef struct teff__notices {
+    uint32_t count;
+    struct {
+        teff_notice_kind kind;
+        uint64_t count;
+        teff_ref grain;
+    } waiting[TEFF__NOTICES_MAX];
+} teff__notices;
 
 struct teff__catalog {
     teff__worker worker; /* first */
@@ -77,9 +111,12 @@ struct teff__catalog {
     int64_t moved_ns;             /* requests of deadlines up to here are looked at more closely */
     uint64_t tag;                 /* of the addresses of its activations */
     uint32_t coarse;              /* the pass's time as grains are marked with; see coarse_of */
-    uint32_t mailbox_max;         /* the silo's: from so many on a mailbox is looked at */
+    uint32_t mailbox_look;        /* from so many on a mailbox is looked at: see grains/limit.h */
     teff__slotmap activations;
+    teff__slabs slabs[TEFF__ACTIVATION_SLABS]; /* the memory of these, by size */
     teff__collector collector;
+    teff__ring abandoned; /* activations; see grains/abandon.h … */
+    uint32_t abandoned_count;
     teff__atomic_u64 made; /* activations, ever. Statistics: the worker; anybody */
     teff__atomic_u64 gone[TEFF_DEACTIVATED_REASONS]; /* of those, by reason */
     teff__routes routes;
@@ -107,6 +144,9 @@ struct teff__catalog {
     teff__message control[TEFF__STOP_SETTLE + 1];
     teff__atomic_u32 timeout_posted; /* 1: control[0] is under way. Who posts it; the worker */
     teff__inspected inspected;
+    const char *refused; /* why the last request was, with TEFF_EOVERLOADED: constant text */
+    teff__notices notices;
+    teff__table shifts; /* of stateless workers: this worker's members, by grain */
 };
 
 _Static_assert(offsetof(teff__catalog, worker) == 0, "a worker is its catalog");
@@ -222,6 +262,9 @@ static inline void teff__catalog_set_target(teff__catalog *catalog, const teff__
 TEFF__INTERNAL int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to,
                                            teff__message *message);
 
+/* A mailbox holds so much that it is to be looked at before more goes in. TEFF_EOVERLOADED. */
+TEFF__INTERNAL int teff__limit_mailbox(teff__catalog *catalog, teff__activation *activation);
+
 /*
  * Puts a request into the mailbox. TEFF_EOVERLOADED where that is full; the message is then still
  * the caller's.
@@ -229,7 +272,8 @@ TEFF__INTERNAL int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to,
 TEFF__HOT_INLINE int teff__catalog_deliver(teff__catalog *catalog, teff__activation *activation,
                                            teff__message *message)
 {
-    if (TEFF__UNLIKELY(activation->mail_count >= catalog->mailbox_max))
+    if (TEFF__UNLIKELY(activation->mail_count >= catalog->mailbox_look) &&
+        teff__limit_mailbox(catalog, activation) != 0)
         return TEFF_EOVERLOADED;
     teff__queue_push(&activation->mailbox, &message->link);
     activation->mail_count++;

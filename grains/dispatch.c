@@ -18,6 +18,7 @@
 #include "grains/canceling.h"
 #include "grains/observer.h"
 #include "grains/resolve.h"
+#include "grains/stateless.h"
 #include "messaging/cancel.h"
 
 #include "teff/status.h"
@@ -31,8 +32,10 @@ const teff__type *teff__dispatch_type(const teff__grains *grains, const teff_ref
     return teff__types_find_text(&grains->types, to->type->text);
 }
 
-const char *teff__dispatch_text(const teff_ref *to, int code)
+const char *teff__dispatch_text(const teff_caller *caller, const teff_ref *to, int code)
 {
+    if (code == TEFF_EOVERLOADED)
+        return teff__caller_outside(caller) ? NULL : ((teff__catalog *)caller->home)->refused;
     if (code == TEFF_ENOMEM)
         return teff__no_instance;
     if (code == TEFF_EGONE)
@@ -44,6 +47,13 @@ const char *teff__dispatch_text(const teff_ref *to, int code)
     if (!teff__key_valid(&to->key))
         return "the reference's key is malformed: make it with one of the teff_key functions";
     return "no grain type of the reference's name was registered";
+}
+
+const char *teff__dispatch_why(const teff__catalog *catalog, int code)
+{
+    return code == TEFF_ENOMEM        ? teff__no_instance
+           : code == TEFF_EOVERLOADED ? catalog->refused
+                                      : NULL;
 }
 
 /* Puts a request into the mailbox, whatever it was sent under. */
@@ -75,8 +85,16 @@ static const teff__type *type_of(const teff__catalog *catalog, const teff__route
     return teff__types_by_id(&catalog->grains->types, route->type);
 }
 
+/* Its source, if any, has no place to look for it while it is on its way. */
+static void leave_place(teff__message *message)
+{
+    if (TEFF__UNLIKELY((message->held & TEFF__HELD_SOURCE) != 0))
+        teff__ring_remove(&teff__message_entry(message)->ring);
+}
+
 void teff__dispatch_wait(teff__catalog *catalog, teff__route *route, teff__message *message)
 {
+    leave_place(message);
     teff__message_address_to(message, &type_of(catalog, route)->def.name, &route->key);
     teff__queue_push(&route->wait->messages, &message->link);
 }
@@ -134,6 +152,20 @@ static int send_resolved(teff__catalog *catalog, teff_ref *to, const teff__grain
     return r;
 }
 
+/* A stateless worker's: to a member here, or to a worker that has one. */
+static int send_stateless(teff__catalog *catalog, const teff__grain_id *id, teff__message *message)
+{
+    teff__activation *member;
+    uint32_t worker;
+    const int r = teff__stateless_choose(catalog, id->type, id->key, id->hash, &member, &worker);
+    if (r != 0)
+        return r;
+    if (member != NULL)
+        return deliver(catalog, member, message);
+    post_request(catalog, message, teff__address_placed(worker), id->type, id->key);
+    return 0;
+}
+
 int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message *message)
 {
     teff__route *route = hinted_route(catalog, to);
@@ -152,6 +184,8 @@ int teff__catalog_send_slow(teff__catalog *catalog, teff_ref *to, teff__message 
     const teff__grain_id id = { type, &to->key,
                                 teff__key_hash(&catalog->grains->seed, type->id, &to->key) };
     teff__catalog_set_target(catalog, message, id.hash);
+    if (TEFF__UNLIKELY(teff__type_is_stateless(type)))
+        return send_stateless(catalog, &id, message);
     route = teff__routes_find(&catalog->routes, id.hash, type->id, &to->key, &to->route);
     if (route == NULL)
         return send_resolved(catalog, to, &id, message);
@@ -200,8 +234,7 @@ TEFF__HOT_INLINE void take_in(teff__catalog *catalog, teff__activation *activati
     const int r = under ? deliver(catalog, activation, message)
                         : teff__catalog_deliver(catalog, activation, message);
     if (TEFF__UNLIKELY(r != 0))
-        teff__catalog_reject(catalog, message, r,
-                             r == TEFF_EOVERLOADED ? "the grain's mailbox is full" : NULL);
+        teff__catalog_reject(catalog, message, r, teff__dispatch_why(catalog, r));
 }
 
 void teff__dispatch_refuse(teff__catalog *catalog, teff__message *message, int code,
@@ -259,7 +292,7 @@ static void arrived_unknown(teff__catalog *catalog, const teff__grain_id *id,
         return;
     if (r != 0 || address == 0) {
         /* a probe makes no activation: it finds that there is none */
-        teff__dispatch_refuse(catalog, message, r, r == TEFF_ENOMEM ? teff__no_instance : NULL);
+        teff__dispatch_refuse(catalog, message, r, teff__dispatch_why(catalog, r));
         return;
     }
     teff__activation *activation = teff__catalog_own(catalog, address);
@@ -311,16 +344,36 @@ static void arrived_meanwhile(teff__catalog *catalog, teff__route *route, const 
 {
     const bool probe = message->kind == TEFF__MESSAGE_PROBE &&
                        message->correlation == teff__route_name(&catalog->routes, route);
-    const uint64_t address = probe || message->hops > 0 ? registered(catalog, id) : 0;
+    const uint64_t address =
+        probe || message->hops > 0 || is_placed(message->address) ? registered(catalog, id) : 0;
     teff__activation *activation = teff__catalog_own(catalog, address);
     if (probe) {
         message->address = address;
         teff__dispatch_probed(catalog, message);
     } else if (activation != NULL) {
         take_in(catalog, activation, message, true);
+    } else if (is_placed(message->address) &&
+               (address == 0 || teff__address_tag_of(address) == catalog->tag)) {
+        arrived_unknown(catalog, id, message); /* nobody else will make it */
     } else {
         forward(catalog, route, message);
     }
+}
+
+/* A call to a stateless worker. Its members may all go from here each time that it comes. */
+static void arrived_stateless(teff__catalog *catalog, const teff__grain_id *id,
+                              teff__message *message)
+{
+    int r = TEFF_EREJECTED;
+    if (message->hops++ < TEFF__MESSAGE_HOPS_MAX + catalog->exchange->workers_count)
+        r = send_stateless(catalog, id, message);
+    if (r != 0)
+        teff__dispatch_refuse(catalog, message, r,
+                              r == TEFF_ENOMEM        ? teff__no_instance
+                              : r == TEFF_EOVERLOADED ? "the grain's mailbox is full"
+                              : r == TEFF_EREJECTED
+                                  ? "Forwarding failed: those who could have served it had gone"
+                                  : NULL);
 }
 
 /* The address that the message was sent to names no activation of that grain here. */
@@ -331,12 +384,19 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
         teff__dispatch_refuse(catalog, message, TEFF_EINVAL, "no such grain type");
         return;
     }
+    const teff_key *key = &teff__message_to(message)->key;
+    const teff__grain_id id = { type, key, teff__key_hash(&catalog->grains->seed, type->id, key) };
     if (teff__cancel_refuses(message)) { /* goes no further, and makes no activation */
+        if (is_placed(message->address))
+            teff__locator_unplace(&catalog->grains->locator, id.hash, type->id, key,
+                                  catalog->worker.index);
         teff__dispatch_refuse(catalog, message, TEFF_ECANCELED, NULL);
         return;
     }
-    const teff_key *key = &teff__message_to(message)->key;
-    const teff__grain_id id = { type, key, teff__key_hash(&catalog->grains->seed, type->id, key) };
+    if (TEFF__UNLIKELY(teff__type_is_stateless(type))) {
+        arrived_stateless(catalog, &id, message);
+        return;
+    }
     uint64_t name;
     teff__route *route = teff__routes_find(&catalog->routes, id.hash, type->id, key, &name);
     if (route == NULL) {
@@ -372,6 +432,16 @@ void teff__dispatch_arrived(teff__catalog *catalog, teff__message *message)
         take_in(catalog, activation, message, false);
     else
         arrived_otherwise(catalog, activation, message);
+}
+
+void teff__dispatch_again(teff__catalog *catalog, const teff__activation *from,
+                          teff__message *message)
+{
+    leave_place(message);
+    message->address = 0;
+    message->flags &= (uint8_t)~TEFF__MESSAGE_HINT;
+    teff__message_address_to(message, &from->type->def.name, &from->record.key);
+    teff__dispatch_arrived(catalog, message);
 }
 
 /* --- Switching ----------------------------------------------------------------------------- */

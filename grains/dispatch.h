@@ -37,6 +37,10 @@ TEFF__INTERNAL void teff__dispatch_wait(teff__catalog *catalog, teff__route *rou
 TEFF__INTERNAL void teff__dispatch_go_on(teff__catalog *catalog, teff__route *route,
                                          uint64_t address);
 
+/* A request that waited for an activation that is no more looks for its grain again. */
+TEFF__INTERNAL void teff__dispatch_again(teff__catalog *catalog, const teff__activation *from,
+                                         teff__message *message);
+
 /* Answers a request that gets no turn, or a probe: there is nothing. Takes it. */
 TEFF__INTERNAL void teff__dispatch_refuse(teff__catalog *catalog, teff__message *message, int code,
                                           const char *text);
@@ -51,7 +55,14 @@ TEFF__INTERNAL bool teff__dispatch_let_go(void *of, teff__route *route);
 TEFF__INTERNAL const teff__type *teff__dispatch_type(const teff__grains *grains,
                                                      const teff_ref *to);
 
-/* Why a request could not be sent, for the outcome of the call: static text, or NULL. */
-TEFF__INTERNAL const char *teff__dispatch_text(const teff_ref *to, int code);
+/*
+ * Why a request was refused, here and now, where a limit or a lack of memory did it: static text, or
+ * NULL.
+ */
+TEFF__INTERNAL const char *teff__dispatch_why(const teff__catalog *catalog, int code);
+
+/* Why a request of that caller could not be sent, for its outcome: static text, or NULL. */
+TEFF__INTERNAL const char *teff__dispatch_text(const teff_caller *caller, const teff_ref *to,
+                                               int code);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "grains/long_call.h"
 
+#include "grains/abandon.h"
 #include "grains/turn.h"
 #include "grains/waiting.h"
 #include "messaging/completion.h"
@@ -250,12 +251,33 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * When to look again for what takes as long as a period: what was seen will have taken so long at
+ * `next_ns`, what was not seen yet is to be seen within a quarter of it.
+ */
+static void set_next(const teff__catalog *catalog, int64_t next_ns, int64_t period_ns,
+                     int64_t *ret_owed_ns, int64_t *ret_look_ns)
+{
+    const int64_t now_ns = catalog->worker.now_ns;
+    const int64_t soon_ns = teff__time_add(now_ns, later(period_ns / LOOKS_MAX, LOOK_PERIOD_NS));
+    const int64_t quarter_ns = later(soon_ns, teff__time_add(now_ns, period_ns / LOOKS_MIN));
+    *ret_owed_ns = later(next_ns, soon_ns);
+    *ret_look_ns = earlier(*ret_owed_ns, quarter_ns);
+}
+
 void teff__long_calls_look(teff__catalog *catalog)
 {
     const int64_t now_ns = catalog->worker.now_ns, period_ns = catalog->grains->long_call_ns;
     look at = {
         .catalog = catalog, .now_ns = now_ns, .period_ns = period_ns, .next_ns = INT64_MAX
     };
+    teff__stuck stuck;
+    teff__stuck_begin(&stuck, catalog);
     catalog->worker.stirred = false;
     if (catalog->suspended != 0) {
         teff__waiting waiting;
@@ -270,10 +292,13 @@ void teff__long_calls_look(teff__catalog *catalog)
             for (const teff__message *mail = NULL;
                  (mail = teff__waiting_mail(waiting.activation, mail)) != NULL;)
                 consider(&at, mail);
+            teff__stuck_consider(&stuck, &waiting); /* the last: it may take the mail away */
         }
+        teff__stuck_end(&stuck);
     }
-    const int64_t soon_ns = teff__time_add(now_ns, later(period_ns / LOOKS_MAX, LOOK_PERIOD_NS));
-    const int64_t quarter_ns = later(soon_ns, teff__time_add(now_ns, period_ns / LOOKS_MIN));
-    catalog->long_ns = later(at.next_ns, soon_ns);
-    catalog->look_ns = catalog->long_ns < quarter_ns ? catalog->long_ns : quarter_ns;
+    set_next(catalog, at.next_ns, period_ns, &catalog->long_ns, &catalog->look_ns);
+    int64_t long_ns, look_ns;
+    set_next(catalog, stuck.next_ns, catalog->grains->stuck_ns, &long_ns, &look_ns);
+    catalog->long_ns = earlier(catalog->long_ns, long_ns);
+    catalog->look_ns = earlier(catalog->look_ns, look_ns);
 }

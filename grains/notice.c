@@ -26,28 +26,61 @@ static void print(const teff_notice *notice, char *text, size_t size)
                    notice->grain.type != NULL ? ": " : "", count, about[notice->kind]);
 }
 
-void teff__notice(teff__catalog *catalog, teff_notice_kind kind, const teff__activation *activation,
-                  uint64_t count)
+/* The program's code is on the worker: so it is refused what would wait for the silo. */
+static void tell(teff__catalog *catalog, teff_notice_kind kind, const teff_ref *grain,
+                 uint64_t count)
 {
     const teff__grains *grains = catalog->grains;
     char text[NOTICE_TEXT_MAX];
-    if (grains->notice == NULL)
-        return;
-    teff_notice notice = {
+    const teff_notice notice = {
         .struct_size = sizeof(notice),
         .kind = kind,
         .worker = (int)catalog->worker.index,
+        .grain = *grain,
         .count = count,
         .text = text,
     };
-    if (activation != NULL)
-        notice.grain = (teff_ref){ .type = &activation->type->def.name,
-                                   .route = activation->record.address,
-                                   .key = activation->record.key };
     print(&notice, text, sizeof(text));
-    /* The program's code is on the worker: so it is refused what would wait for the silo. */
-    const bool running = catalog->worker.running;
     catalog->worker.running = true;
     grains->notice(grains->user, &notice);
-    catalog->worker.running = running;
+    catalog->worker.running = false;
+}
+
+static bool keep(teff__notices *notices, teff_notice_kind kind, const teff_ref *grain,
+                 uint64_t count)
+{
+    const uint32_t max =
+        kind == TEFF_NOTICE_MAILBOX ? TEFF__NOTICES_MAILBOX_MAX : TEFF__NOTICES_MAX;
+    if (notices->count >= max)
+        return false;
+    notices->waiting[notices->count].kind = kind;
+    notices->waiting[notices->count].grain = *grain;
+    notices->waiting[notices->count].count = count;
+    notices->count++;
+    return true;
+}
+
+bool teff__notice(teff__catalog *catalog, teff_notice_kind kind, const teff__activation *activation,
+                  uint64_t count)
+{
+    teff_ref grain = { 0 };
+    if (catalog->grains->notice == NULL)
+        return true;
+    if (activation != NULL)
+        grain = (teff_ref){ .type = &activation->type->def.name,
+                            .route = activation->record.address,
+                            .key = activation->record.key };
+    if (catalog->worker.running)
+        return keep(&catalog->notices, kind, &grain, count);
+    tell(catalog, kind, &grain, count);
+    return true;
+}
+
+void teff__notices_tell(teff__catalog *catalog)
+{
+    teff__notices *notices = &catalog->notices;
+    for (uint32_t i = 0; i < notices->count; i++) /* nothing is added: none of them is a turn */
+        tell(catalog, notices->waiting[i].kind, &notices->waiting[i].grain,
+             notices->waiting[i].count);
+    notices->count = 0;
 }

@@ -15,6 +15,7 @@ typedef struct terms {
     teff__callback_terms callback;
     uint32_t flags;      /* of the callback */
     teff_cancel *cancel; /* with TEFF__CALLBACK_CANCEL its firing ends the callback at once */
+    uint32_t place;      /* as the option */
 } terms;
 
 static int failed(const teff__request *request, int code, const char *text)
@@ -55,11 +56,14 @@ static int take_terms(const teff__request *request, terms *ret)
     const int64_t now_ns = now_ns_of(caller);
     const bool waits = (caller->next & TEFF__NEXT_WAITS) != 0;
     ret->cancel = caller->next & TEFF__NEXT_CANCEL ? caller->next_cancel : NULL;
+    ret->place = caller->next & TEFF__NEXT_PLACE ? caller->place : 0;
     ret->callback = (teff__callback_terms){ .opened_ns = now_ns };
     const int r = teff__caller_deadline(caller, method, now_ns, defaults_of(caller),
                                         &ret->callback.deadline_ns, &ret->flags);
     if (r != 0)
         return r;
+    if (ret->place > exchange->workers_count)
+        return TEFF_EINVAL;
     if (ret->cancel != NULL) {
         if (ret->cancel->exchange != exchange)
             return TEFF_EINVAL;
@@ -92,6 +96,7 @@ static int make_message(const teff__request *request, const terms *asked, teff__
     }
     message->correlation = 0;
     message->deadline_ns = INT64_MAX;
+    message->place = (uint8_t)asked->place;
     teff__call_put_argument(message, method, request->argument);
     if (teff__method_has_bytes(method))
         teff__message_hold(message, method);
@@ -263,7 +268,7 @@ static int unsent(teff__request *request, const terms *asked, teff__message *mes
         if ((asked->flags & TEFF__CALLBACK_CANCEL) != 0)
             teff__cancel_unlink(registry, request->id);
     }
-    return failed(request, code, teff__dispatch_text(request->to, code));
+    return failed(request, code, teff__dispatch_text(caller, request->to, code));
 }
 
 static bool gate_closed(const teff_caller *caller)
@@ -310,7 +315,7 @@ int teff__request_unsent(teff_caller *caller, const teff_ref *to, const teff_met
 {
     (void)close_callback(caller, message->correlation, code);
     teff__postbox_drop(teff__caller_postbox(caller), message);
-    return teff__caller_fail(caller, code, false, method, teff__dispatch_text(to, code));
+    return teff__caller_fail(caller, code, false, method, teff__dispatch_text(caller, to, code));
 }
 
 int teff__request_future(teff_caller *caller, uint64_t *ret_id, bool *ret_sendable)

@@ -48,24 +48,33 @@ static void ask(teff__catalog *catalog, resolution *one, teff__locator_op op)
 /* --- At once ------------------------------------------------------------------------------- */
 
 /*
- * What comes after the directory knew of no living activation. LATER: *ret_made is to be
+ * What comes after the directory knew of no living activation: *ret_address is then 0, dead, or of
+ * a worker where one is to be made. LATER: *ret_made is to be
  * registered.
  */
 static int place(teff__catalog *catalog, const teff__grain_id *id, teff__resolve_at at,
                  uint32_t wanted, uint64_t *ret_address, teff__activation **ret_made)
 {
+    const teff__locator *locator = &catalog->grains->locator;
+    const uint32_t own = catalog->worker.index;
+    const bool placed = *ret_address == teff__address_placed(own);
     *ret_address = 0;
     if (at == TEFF__RESOLVE_FOUND)
         return 0;
-    if (at == TEFF__RESOLVE_PLACED) {
+    if (at == TEFF__RESOLVE_PLACED && !placed) {
         const uint32_t worker = teff__place(catalog, id->type, id->hash, wanted);
-        if (worker != catalog->worker.index) {
-            *ret_address =
-                teff__address_make(teff__address_tag(worker, TEFF__ADDRESS_ACTIVATION), 0, 0);
-            return 0;
+        if (worker != own) {
+            const int r =
+                teff__locator_place(locator, id->hash, id->type->id, id->key, worker, ret_address);
+            if (r != 0 || *ret_address != teff__address_placed(own))
+                return r;
         }
     }
-    return teff__activation_create(catalog, id->type, id->key, id->hash, ret_address, ret_made);
+    const int r =
+        teff__activation_create(catalog, id->type, id->key, id->hash, ret_address, ret_made);
+    if (r != 0 && r != TEFF__LOCATOR_LATER)
+        teff__locator_unplace(locator, id->hash, id->type->id, id->key, own);
+    return r;
 }
 
 /* A question that is yet to be asked, and the route where messages wait for the answer. */
@@ -154,7 +163,8 @@ static void fail(teff__catalog *catalog, resolution *one, int code)
     teff__routes_go_on(&catalog->routes, teff__routes_peek(&catalog->routes, one->route), 0, &mail);
     for (teff__link *link; (link = teff__queue_pop(&mail)) != NULL;)
         teff__dispatch_refuse(catalog, (teff__message *)link, code,
-                              code == TEFF_EUNAVAILABLE ? unasked : NULL);
+                              code == TEFF_EUNAVAILABLE ? unasked
+                                                        : teff__dispatch_why(catalog, code));
     resolution_free(catalog, one);
 }
 

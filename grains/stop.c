@@ -81,7 +81,9 @@ static bool phase_done(const teff__catalog *catalog)
         return false;
     if (catalog->phase == TEFF__STOP_DEACTIVATE)
         return catalog->activations.count == 0;
-    return catalog->suspended == 0 && teff__ring_empty(&catalog->completions);
+    /* A turn that was abandoned is nobody's any more, and not waited for; at last it is ended. */
+    const uint32_t unheard = catalog->phase == TEFF__STOP_DRAIN ? catalog->abandoned_count : 0;
+    return catalog->suspended == unheard && teff__ring_empty(&catalog->completions);
 }
 
 bool teff__stop_go_on(teff__catalog *catalog)

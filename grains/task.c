@@ -246,6 +246,22 @@ static bool sleepless(const teff__catalog *catalog, const teff_caller *caller)
                                              : catalog->phase >= TEFF__STOP_SETTLE;
 }
 
+/* The turn whose sleep may end early, or NULL. */
+static teff__turn *turn_asleep(teff_caller *caller)
+{
+    teff__turn *turn = (teff__turn *)(void *)caller;
+    return caller->kind == TEFF__CALLER_TURN && turn->hook != TEFF__HOOK_NONE
+               ? turn
+               : teff__canceling_turn(caller);
+}
+
+/* Whether that has come already. */
+static bool sleep_refused(const teff__turn *turn)
+{
+    return turn->hook == TEFF__HOOK_NONE ? teff__cancel_refuses(turn->request)
+                                         : turn->hook == TEFF__HOOK_OVER;
+}
+
 int teff_sleep(teff_caller *caller, int64_t duration_ns)
 {
     if (caller == NULL || duration_ns < 0)
@@ -259,10 +275,10 @@ int teff_sleep(teff_caller *caller, int64_t duration_ns)
         return teff__client_sleep(caller->home, duration_ns);
 
     teff__catalog *catalog = caller->home;
-    teff__turn *turn = teff__canceling_turn(caller);
+    teff__turn *turn = turn_asleep(caller);
     if (sleepless(catalog, caller))
         return TEFF_EUNAVAILABLE;
-    if (turn != NULL && teff__cancel_refuses(turn->request))
+    if (turn != NULL && sleep_refused(turn))
         return TEFF_ECANCELED;
     r = teff__worker_reserve(&catalog->worker);
     if (r != 0)

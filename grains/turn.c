@@ -286,6 +286,7 @@ int teff_turn_delay_deactivation(teff_turn *turn, int64_t duration_ns)
 {
     if (!is_grain(turn))
         return TEFF_EINVALIDSTATE;
-    teff__collect_delay(catalog_of(turn), turn_of(turn)->activation, duration_ns);
+    if (turn_of(turn)->activation->state != TEFF__ACTIVATION_GONE) /* abandoned: nothing to delay */
+        teff__collect_delay(catalog_of(turn), turn_of(turn)->activation, duration_ns);
     return 0;
 }

@@ -26,6 +26,13 @@ typedef struct teff__turn_block {
     teff__message *message;        /* the turn's request */
 } teff__turn_block;
 
+/* Whether a turn is a hook's, and if so whether that is within its limit; see grains/hook.h. */
+typedef enum teff__turn_hook {
+    TEFF__HOOK_NONE,
+    TEFF__HOOK_IN_TIME,
+    TEFF__HOOK_OVER
+} teff__turn_hook;
+
 typedef struct teff__turn {
     teff_caller caller; /* first: the public pointer is this one */
     union {
@@ -38,9 +45,10 @@ typedef struct teff__turn {
     teff__turn_block held;
     /* of a request with a source, else not initialised: */
     struct teff__canceling *canceling; /* functions to run when it fires, or NULL */
-    struct teff__sleeper *sleeper;     /* the sleep that it ends, or NULL */
+    struct teff__sleeper *sleeper;     /* the sleep that it ends, or NULL; a hook has that, too */
     void *result;                      /* the handler's */
     int failed;                        /* the code that `text` and `origin` belong to; 0: none */
+    uint32_t hook;                     /* teff__turn_hook */
     const teff_method *origin;         /* whose failure it was; with `failed` only */
     char text[TEFF__TEXT_MAX];         /* not initialised */
 } teff__turn;
@@ -54,6 +62,7 @@ static inline void teff__turn_begin(teff__turn *turn, teff__catalog *catalog,
     turn->request = request;
     turn->blocks = NULL;
     turn->failed = 0;
+    turn->hook = TEFF__HOOK_NONE;
 }
 
 static inline void teff__turn_begin_observer(teff__turn *turn, teff__client *client,
@@ -65,6 +74,7 @@ static inline void teff__turn_begin_observer(teff__turn *turn, teff__client *cli
     turn->request = request;
     turn->blocks = NULL;
     turn->failed = 0;
+    turn->hook = TEFF__HOOK_NONE;
 }
 
 /*

@@ -10,6 +10,7 @@
 #include "grains/type.h"
 
 #include "messaging/message.h"
+#include "runtime/options.h"
 
 #include "teff/status.h"
 
@@ -159,6 +160,20 @@ static const char *implements_wrong(const teff_handlers *const *implements, uint
     return NULL;
 }
 
+/* Checks how long its grains live and where. */
+static const char *life_wrong(const teff_grain_type *def)
+{
+    if (def->idle_ns < 0)
+        return "the grain type's idle_ns is negative";
+    if (def->idle_quantum_ns < 0)
+        return "the grain type's idle_quantum_ns is negative";
+    if ((uint32_t)def->placement > TEFF_PLACE_LEAST_LOADED)
+        return "the grain type's placement is unknown";
+    if (def->stateless_max > TEFF__TYPE_STATELESS_MAX)
+        return "the grain type's stateless_max is more than 65535";
+    return NULL;
+}
+
 /* Reads the user's struct into `type`, all but its number. */
 static const char *type_read(teff__type *type, const teff_grain_type *def)
 {
@@ -171,15 +186,18 @@ static const char *type_read(teff__type *type, const teff_grain_type *def)
         return wrong;
     if (type->def.state_size > TEFF__TYPE_STATE_MAX)
         return "the grain type's state has more than 1 MiB";
-    if (type->def.idle_ns < 0)
-        return "the grain type's idle_ns is negative";
     if (type->def.name.text[0] == '(')
         return "the grain type's name begins with (, as only the runtime's own do";
+    wrong = life_wrong(&type->def);
+    if (wrong != NULL)
+        return wrong;
     wrong = implements_wrong(type->def.implements, &type->implements_count);
     if (wrong != NULL)
         return wrong;
     type->first_of = type->def.implements[0]->of;
     type->first_table = type->def.implements[0]->table;
+    if (type->def.idle_ns > TEFF__IDLE_MAX_NS)
+        type->def.idle_ns = INT64_MAX;
     return NULL;
 }
 

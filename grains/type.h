@@ -19,10 +19,11 @@
 #include <string.h>
 
 enum {
-    TEFF__TYPES_MAX = 65535,        /* a type's number fits into 16 bits, and 0 is none */
-    TEFF__TYPE_INTERFACES_MAX = 64, /* a list that is longer lacks its NULL */
-    TEFF__TYPE_NAME_MAX = 255,      /* one byte of length, once names are sent */
-    TEFF__TYPE_STATE_MAX = 1 << 20, /* more belongs behind a pointer: state is zeroed each time */
+    TEFF__TYPES_MAX = 65535,          /* a type's number fits into 16 bits, and 0 is none */
+    TEFF__TYPE_INTERFACES_MAX = 64,   /* a list that is longer lacks its NULL */
+    TEFF__TYPE_NAME_MAX = 255,        /* one byte of length, once names are sent */
+    TEFF__TYPE_STATE_MAX = 1 << 20,   /* more belongs behind a pointer: state is zeroed each time */
+    TEFF__TYPE_STATELESS_MAX = 65535, /* a pool that is larger holds back nothing */
     TEFF__INTERFACE_METHODS_MAX = 65535 /* a method's number fits into 16 bits */
 };
 
@@ -31,8 +32,12 @@ typedef struct teff__type {
     teff_handler *const *first_table;
     uint32_t id; /* 1 to TEFF__TYPES_MAX */
     uint32_t implements_count;
-    void *context;       /* given at registration */
-    teff_grain_type def; /* the user's, completed with zeroes where his is of an older layout */
+    void *context; /* given at registration */
+    /*
+     * The user's, completed with zeroes where his is of an older layout; idle_ns is INT64_MAX where
+     * it means never.
+     */
+    teff_grain_type def;
 } teff__type;
 
 typedef struct teff__types {

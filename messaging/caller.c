@@ -54,6 +54,10 @@ teff_caller *teff_with(teff_caller *caller, const teff_call_options *options)
             known.cancel_waits ? TEFF__NEXT_CANCEL | TEFF__NEXT_WAITS : TEFF__NEXT_CANCEL;
         caller->next_cancel = known.cancel;
     }
+    if (known.place > 0) {
+        caller->next |= TEFF__NEXT_PLACE;
+        caller->place = known.place < UINT16_MAX ? (uint16_t)known.place : UINT16_MAX;
+    }
     return caller;
 }
 

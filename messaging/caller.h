@@ -30,13 +30,14 @@ enum {
     TEFF__NEXT_DETACHED = 2,
     TEFF__NEXT_CANCEL = 4,
     TEFF__NEXT_INVALID = 8,
-    TEFF__NEXT_WAITS = 16 /* with TEFF__NEXT_CANCEL: for the callee's answer */
+    TEFF__NEXT_WAITS = 16, /* with TEFF__NEXT_CANCEL: for the callee's answer */
+    TEFF__NEXT_PLACE = 32
 };
 
 struct teff_caller {
     uint8_t kind;
-    uint8_t next;    /* TEFF__NEXT_…: options that wait for the next call */
-    uint16_t unused; /* zeroed with its neighbours, by one store */
+    uint8_t next;   /* TEFF__NEXT_…: options that wait for the next call */
+    uint16_t place; /* with TEFF__NEXT_PLACE. Zeroed with its neighbours, by one store */
     /* the newest unclaimed future's slot + 1, or 0; a list through the slots' links */
     uint32_t futures;
     int64_t next_timeout_ns;   /* with TEFF__NEXT_TIMEOUT */
@@ -52,7 +53,7 @@ static inline void teff__caller_init(teff_caller *caller, teff__caller_kind kind
 {
     caller->kind = (uint8_t)kind;
     caller->next = 0;
-    caller->unused = 0;
+    caller->place = 0;
     caller->futures = 0;
     caller->deadline_ns = deadline_ns;
     caller->home = home;

@@ -41,7 +41,8 @@ teff_end teff__end_of_answer(const teff__message *answer)
         return TEFF_END_RESPONSE;
     if (answer->code == TEFF_ECANCELED && !ran)
         return TEFF_END_CANCELED_QUEUED;
-    if (answer->kind == TEFF__MESSAGE_STATUS) /* the runtime's own */
+    if (answer->kind == TEFF__MESSAGE_STATUS || (answer->flags & TEFF__MESSAGE_GIVEN_UP) != 0)
+        /* the runtime's own */
         return teff__end_of_code(answer->code);
     /* the turn did what its source asked for, and the caller waited to hear it */
     if (answer->code == TEFF_ECANCELED && (answer->flags & TEFF__MESSAGE_UNDER) != 0)

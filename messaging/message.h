@@ -51,6 +51,7 @@ enum {
     TEFF__MESSAGE_BUFFERS = 8, /* the method has buffers in its argument or result */
     TEFF__MESSAGE_UNDER = 16,  /* it was sent under a source of cancellation */
     TEFF__MESSAGE_WAITS = 32, /* … and its caller waits for the answer, also when that has fired */
+    TEFF__MESSAGE_GIVEN_UP = 64, /* response: the runtime's own, though a turn has the request */
     /* of `held`, beside the number of buffers: the body begins with a teff__cancel_entry */
     TEFF__HELD_SOURCE = 128,
 

@@ -84,4 +84,16 @@ static inline void teff__ring_remove(teff__ring *node)
     teff__ring_init(node);
 }
 
+/* Moves everything from `from` to the end of `head`. */
+static inline void teff__ring_append(teff__ring *head, teff__ring *from)
+{
+    if (teff__ring_empty(from))
+        return;
+    from->next->previous = head->previous;
+    head->previous->next = from->next;
+    from->previous->next = head;
+    head->previous = from->previous;
+    teff__ring_init(from);
+}
+
 #endif

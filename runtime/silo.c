@@ -19,26 +19,22 @@
 #include "grains/catalog.h"
 #include "grains/long_call.h"
 #include "grains/observer.h"
+#include "grains/stateless.h"
 #include "grains/timeout.h"
 #include "messaging/client.h"
 #include "messaging/count.h"
 #include "runtime/hosted.h"
+#include "runtime/options.h"
 #include "runtime/sized.h"
 
 #include "teff/status.h"
 
-#define RESPONSE_TIMEOUT_NS INT64_C(30000000000)
-#define STOP_TIMEOUT_NS     INT64_C(10000000000)
-#define LONG_CALL_NS        INT64_C(20000000000)
-#define IDLE_NS             INT64_C(900000000000)
-#define IDLE_QUANTUM_NS     INT64_C(60000000000)
-#define HOOK_TIMEOUT_NS     INT64_C(30000000000)
-#define STUCK_TURN_NS       INT64_C(7200000000000)
-#define SHED_PERIOD_NS      INT64_C(5000000000)
-#define MAILBOX_MAX         65536
-#define PAGE_BYTES          4096
-/* All the time there is, so that a sum with a clock's does not overflow. */
-#define TIMEOUT_MAX_NS (INT64_MAX / 2)
+#define PAGE_BYTES 4096
+
+_Static_assert((int)TEFF__OPTION_ROUTES_MIN == (int)TEFF__ROUTES_LEAST &&
+                   (int)TEFF__OPTION_ROUTES_MAX == (int)TEFF__ROUTES_MOST,
+               "what options allow, routes can do");
+
 /*
  * How much longer than the stop limit stop waits before it calls a worker stuck: the second that
  * each of the last two phases may take, and five more.
@@ -160,54 +156,6 @@ int64_t teff__silo_now_ns(teff_silo *silo)
 
 /* --- Creating ------------------------------------------------------------------------------ */
 
-/* What an option comes to; 0 means its default. */
-static int64_t timeout_of(int64_t asked_ns, int64_t default_ns)
-{
-    const int64_t timeout_ns = asked_ns != 0 ? asked_ns : default_ns;
-    return timeout_ns < TIMEOUT_MAX_NS ? timeout_ns : TIMEOUT_MAX_NS;
-}
-
-static int options_check(teff_silo_options *options, const teff_silo_options *from)
-{
-    memset(options, 0, sizeof(*options));
-    if (from != NULL) {
-        const int r = teff__sized_copy(options, sizeof(*options),
-                                       offsetof(teff_silo_options, response_timeout_ns), from);
-        if (r != 0)
-            return r;
-    }
-    if (options->workers > TEFF__STRIPES_WORKERS)
-        return TEFF_ELIMIT;
-    if (options->workers == 0) {
-        const uint32_t cores = teff__thread_cores();
-        options->workers = options->simulated || options->loop != NULL ? 1
-                           : cores < TEFF__STRIPES_WORKERS             ? cores
-                                                                       : TEFF__STRIPES_WORKERS;
-    }
-    if (options->loop != NULL && (options->workers > 1 || options->simulated))
-        return TEFF_EINVAL;
-    if (options->response_timeout_ns < 0 || options->stop_timeout_ns < 0 ||
-        options->long_call_ns < 0)
-        return TEFF_EINVAL;
-    /* Start looks once more: pages may be larger. */
-    if (options->stack_bytes != 0 &&
-        (options->stack_bytes < TEFF__FIBER_STACK_BYTES_MIN ||
-         options->stack_bytes > TEFF__FIBER_STACK_BYTES_MAX || options->stack_bytes % 4096 != 0))
-        return TEFF_EINVAL;
-    options->response_timeout_ns = timeout_of(options->response_timeout_ns, RESPONSE_TIMEOUT_NS);
-    options->stop_timeout_ns = timeout_of(options->stop_timeout_ns, STOP_TIMEOUT_NS);
-    options->long_call_ns = timeout_of(options->long_call_ns, LONG_CALL_NS);
-    options->idle_ns = timeout_of(options->idle_ns, IDLE_NS);
-    options->idle_quantum_ns = timeout_of(options->idle_quantum_ns, IDLE_QUANTUM_NS);
-    options->activate_timeout_ns = timeout_of(options->activate_timeout_ns, HOOK_TIMEOUT_NS);
-    options->deactivate_timeout_ns = timeout_of(options->deactivate_timeout_ns, HOOK_TIMEOUT_NS);
-    options->stuck_ns = timeout_of(options->stuck_ns, STUCK_TURN_NS);
-    options->shed_period_ns = timeout_of(options->shed_period_ns, SHED_PERIOD_NS);
-    if (options->mailbox_max == 0)
-        options->mailbox_max = MAILBOX_MAX;
-    return 0;
-}
-
 static bool step(teff_silo *silo, int64_t until_ns);
 
 static const teff__exchange_ops exchange_ops = { step, teff__observer_run, teff__observers_end,
@@ -250,9 +198,12 @@ static void silo_init(teff_silo *silo)
     grains->deactivate_timeout_ns = options->deactivate_timeout_ns;
     grains->stuck_ns = options->stuck_ns;
     grains->activations_max = options->activations_max;
+    grains->routes_max = options->routes_max;
+    grains->routes_ttl_ns = options->routes_ttl_ns;
     grains->shed_at_percent = options->shed_at_percent;
     grains->shed_to_percent = options->shed_to_percent;
     grains->shed_period_ns = options->shed_period_ns;
+    grains->memory_use = teff__shed_memory_use;
     grains->worker_start = options->worker_start;
     grains->worker_stop = options->worker_stop;
     grains->user = options->user;
@@ -262,6 +213,7 @@ static void silo_init(teff_silo *silo)
     teff__inspection_init(&grains->inspection);
     teff__types_init(&grains->types, &silo->memory);
     teff__directory_init(&grains->directory, &silo->memory);
+    teff__crews_init(&grains->crews);
     grains->locator = teff__locator_local(&grains->directory);
     teff__chance_init(&chance, options->seed);
     teff__hash_seed_init(&grains->seed, &chance);
@@ -286,7 +238,7 @@ int teff_silo_create(const teff_silo_options *from, teff_silo **ret)
     teff__memory outside;
     if (ret == NULL)
         return TEFF_EINVAL;
-    const int r = options_check(&options, from);
+    const int r = teff__options_read(&options, from, TEFF__STRIPES_WORKERS);
     if (r != 0)
         return r;
     teff__memory_init(&outside, 0);
@@ -484,7 +436,7 @@ int teff_silo_set_response_timeout(teff_silo *silo, int64_t timeout_ns)
         return TEFF_EINVAL;
     if (teff__exchange_forked(&silo->exchange))
         return TEFF_EINVALIDSTATE;
-    const int64_t to_ns = timeout_of(timeout_ns, RESPONSE_TIMEOUT_NS);
+    const int64_t to_ns = teff__timeout_or(timeout_ns, TEFF__RESPONSE_TIMEOUT_NS);
     int r = 0;
     teff__mutex_lock(&silo->exchange.lock);
     if (silo->state == SILO_ACTIVE || silo->state == SILO_STOPPING)
@@ -495,6 +447,20 @@ int teff_silo_set_response_timeout(teff_silo *silo, int64_t timeout_ns)
         r = TEFF_EINVALIDSTATE;
     teff__mutex_unlock(&silo->exchange.lock);
     return r;
+}
+
+int teff_silo_collect(teff_silo *silo, int64_t idle_ns)
+{
+    if (silo == NULL || idle_ns < 0)
+        return TEFF_EINVAL;
+    if (teff__exchange_forked(&silo->exchange))
+        return TEFF_EINVALIDSTATE;
+    teff__mutex_lock(&silo->exchange.lock);
+    const bool active = silo->state == SILO_ACTIVE;
+    if (active)
+        teff__collect_post(&silo->grains, idle_ns);
+    teff__mutex_unlock(&silo->exchange.lock);
+    return active ? 0 : TEFF_EINVALIDSTATE;
 }
 
 /* --- Stopping ------------------------------------------------------------------------------ */
@@ -686,6 +652,7 @@ teff_silo *teff_silo_destroy(teff_silo *silo)
     teff__clients_finish(&silo->exchange);
     teff__registry_finish(&silo->exchange.registry);
     teff__directory_finish(&silo->grains.directory);
+    teff__crews_finish(&silo->grains.crews, &silo->memory);
     teff__types_finish(&silo->grains.types);
     teff__memory_free(&silo->memory, silo->exchange.workers, workers * sizeof(void *));
     teff__memory_free(&silo->memory, silo->grains.catalogs, workers * sizeof(void *));

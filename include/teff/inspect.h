@@ -94,12 +94,12 @@ typedef enum teff_notice_kind {
 
 /* What a silo lets the program know: `notice` of teff_silo_options. All of it is borrowed. */
 struct teff_notice {
-    size_t struct_size; /* sizeof(teff_notice) */
-    teff_notice_kind kind;
-    int worker;       /* that noticed */
-    teff_ref grain;   /* its type is NULL where it is about none */
-    uint64_t count;   /* by kind; else 0 */
-    const char *text; /* all of it as a sentence, for a log */
+    size_t struct_size;    /* sizeof(teff_notice) */
+    teff_notice_kind kind; /* what it is about */
+    int worker;            /* that noticed */
+    teff_ref grain;        /* its type is NULL where it is about none */
+    uint64_t count;        /* by kind; else 0 */
+    const char *text;      /* all of it as a sentence, for a log */
 };
 
 /* An open call, as a filter's function sees it. */

@@ -89,12 +89,15 @@ typedef struct teff_silo_options {
 
     /*
      * Each worker's cache of the ways to grains on other workers: so many entries, of which the
-     * least recently used make room (3 to 16,777,215; 0: 1,000,000; TEFF_ROUTES_NONE: none is kept,
-     * each call asks the directory), and for how long one is kept that nobody uses (0: 240 s;
-     * INT64_MAX, or more than 10 days: as long as there is room).
+     * least recently used make room. 3 to 16,777,215; 0: 1,000,000; TEFF_ROUTES_NONE: none is kept,
+     * each call asks the directory.
      */
     uint32_t routes_max;
     teff_placement placement; /* of types that say nothing */
+    /*
+     * For how long a route is kept that nobody uses. 0: 240 s; INT64_MAX, or more than 10 days: as
+     * long as there is room.
+     */
     int64_t routes_ttl_ns;
 
     /* Of types that say nothing; 0: 15 min; INT64_MAX: never. See teff_grain_type. */
@@ -115,13 +118,18 @@ typedef struct teff_silo_options {
     int64_t stuck_ns;
 
     uint64_t activations_max; /* in the silo; beyond it TEFF_EOVERLOADED. 0: no limit */
-    uint32_t mailbox_warn;    /* messages that wait for one grain: more give a notice. 0: none do */
+    /*
+     * Messages that wait for one grain: more give a notice, once, and again only after half of them
+     * or less was left. 0, or no less than mailbox_max: none do.
+     */
+    uint32_t mailbox_warn;
 
     /*
      * Shedding, off while shed_at_percent is 0: when so much of the memory is used (of
      * memory_bytes_max, or of what the system lets this process have), the grains that were idle for
-     * longest are deactivated until shed_to_percent should be (0: 75). Looked at every shed_period_ns
-     * (0: 5 s). Grains that have work, or whose types are never idle, stay.
+     * longest, as their ages count, are deactivated until shed_to_percent should be (0: 75; less
+     * than shed_at_percent). Each worker looks at it every shed_period_ns (0: 5 s) and sheds its own
+     * share. Grains that have work, or whose types are never idle, stay.
      */
     uint32_t shed_at_percent, shed_to_percent;
     int64_t shed_period_ns;
@@ -134,7 +142,7 @@ typedef struct teff_silo_options {
  * Threads:   any.
  * Errors:    TEFF_EINVAL: struct_size is wrong, a member is out of its range, or a silo on a loop
  *            is to have several workers or to be simulated.
- *            TEFF_ELIMIT: too many workers. TEFF_ENOMEM.
+ *            TEFF_ELIMIT: too many workers, or routes_max is. TEFF_ENOMEM.
  */
 TEFF_EXPORT int teff_silo_create(const teff_silo_options *options, teff_silo **ret);
 
@@ -147,7 +155,8 @@ TEFF_EXPORT int teff_silo_create(const teff_silo_options *options, teff_silo **r
  * Errors:    TEFF_EINVAL: the type is not well formed: no name or one over 255 bytes, a state over
  *            1 MiB, no interface, over 64 or one twice, a handler missing, a value over
  *            TEFF_VALUE_MAX, an option that is unknown, more buffers than a value holds or any in
- *            the result of a one-way row, a negative idle_ns.
+ *            the result of a one-way row, a negative time, an unknown placement, stateless_max
+ *            over 65,535.
  *            TEFF_EINVALIDSTATE: the name is taken, or the silo has been started.
  *            TEFF_ELIMIT: more than 65,535 types. TEFF_ENOMEM.
  */

@@ -52,6 +52,23 @@ Test(route_order, case_98_without_a_capacity_nothing_is_kept)
     cr_assert_eq(teff__atomic_u64_load_relaxed(&memory.bytes), 0);
 }
 
+Test(route_order, without_a_capacity_a_route_is_there_only_while_it_waits)
+{
+    static const uint64_t addresses[] = { 0, 77 };
+    begin_routes(0, MIN);
+    for (int i = 0; i < 2; i++) {
+        teff__route *route = NULL;
+        teff__queue messages;
+        const teff_key key = teff_key_u64(5);
+        cr_assert_eq(teff__routes_add_waiting(&routes, hash_of(5), 1, &key, &route), 0);
+        cr_assert_eq(find(5), route);
+        cr_assert_eq(routes.count, 1);
+        teff__routes_go_on(&routes, route, addresses[i], &messages);
+        cr_assert_null(find(5));
+        cr_assert_eq(routes.count, 0);
+    }
+}
+
 /* ---- hot, warm and cold ---- */
 
 Test(route_order, a_new_one_is_hot_and_goes_to_cold_when_nobody_used_it)

@@ -143,7 +143,7 @@ TEFF__INLINE void slow_answer_all(void)
 }
 
 static const teff__locator_ops slow_ops = { slow_find, slow_enter, slow_move, slow_leave,
-                                            slow_ask };
+                                            slow_ask,  NULL,       NULL };
 
 /* For `created`. */
 TEFF__INLINE void slow_install(void)

@@ -247,8 +247,8 @@ Test(timeout, a_turn_that_nobody_waits_for_has_no_deadline)
 
 static void begin_patient(void)
 {
-    begin_with(
-        (teff_silo_options){ .response_timeout_ns = INT64_MAX, .stop_timeout_ns = INT64_MAX });
+    begin_with((teff_silo_options){
+        .response_timeout_ns = INT64_MAX, .stop_timeout_ns = INT64_MAX, .stuck_ns = INT64_MAX });
 }
 
 TestSuite(patient, .init = begin_patient, .fini = end);

@@ -12,6 +12,8 @@ static void begin_small(void)
     begin_with((teff_silo_options){ .workers = 2,
                                     .mailbox_max = 2,
                                     .response_timeout_ns = SECOND,
+                                    .stuck_ns = 20 * SECOND,
+                                    .idle_ns = INT64_MAX,
                                     .stop_timeout_ns = 100 * MS });
 }
 
@@ -167,6 +169,12 @@ static int wait_for_nothing(teff_caller *caller, void *user)
     return rest(teff_within(caller, INT64_MAX), key++, INT64_MAX);
 }
 
+static int get_stuck(teff_caller *caller, void *user)
+{
+    (void)user;
+    return rest(teff_within(caller, 60 * SECOND), key++, 50 * SECOND);
+}
+
 enum { CLIENT = 1, TASK = 2, TURN = 4, ALL = 7 };
 
 static const struct row {
@@ -190,6 +198,8 @@ static const struct row {
     { "fired before", fire_before, TEFF_END_CANCELED_UNSENT, TEFF_ECANCELED, false, ALL },
     { "fired while it runs", fire_while_it_runs, TEFF_END_CANCELED_RUNNING, TEFF_ECANCELED, true,
       ALL },
+    /* by a turn: that one would be so at the same time */
+    { "stuck", get_stuck, TEFF_END_STUCK, TEFF_ESTUCK, true, CLIENT | TASK },
     { "an observer that ended", call_an_ended_observer, TEFF_END_GONE, TEFF_EGONE, false, ALL },
     { "nothing can end it", wait_for_nothing, TEFF_END_DEADLOCK, TEFF_EDEADLOCK, true, CLIENT },
 };

@@ -440,7 +440,8 @@ Test(response_timeout, zero_is_30_s_and_a_negative_one_no_timeout_at_all_is_refu
     set_timeout(0);
     expect_about(rest(client, 100 * SECOND, TEFF_ETIMEDOUT), 30 * SECOND);
     set_timeout(INT64_MAX);
-    cr_assert_eq(rest(client, 1000000 * SECOND, 0), 1000000 * SECOND);
+    /* nearly as long as a turn may take before it is stuck */
+    cr_assert_eq(rest(client, 7000 * SECOND, 0), 7000 * SECOND);
 }
 
 Test(response_timeout, it_may_be_set_while_the_silo_stops_and_not_after)

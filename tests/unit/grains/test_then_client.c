@@ -72,7 +72,8 @@ Test(then_client, a_failure_comes_with_text_and_origin)
 Test(then_client, what_is_refused_where_it_arrives_comes_with_its_text)
 {
     probe_ref probe = probe_at(1);
-    teff__silo_grains(silo)->catalogs[0]->mailbox_max = 1;
+    teff__silo_grains(silo)->mailbox_max = 1;
+    teff__silo_grains(silo)->catalogs[0]->mailbox_look = 1;
     cr_assert_eq(probe_rest_send(client, &probe, &(struct ask){ .number = 10 * MS }), 0);
     cr_assert_eq(teff_silo_run(silo), 0);
     cr_assert_eq(probe_note_send(client, &probe, NULL), 0); /* fills it */

@@ -257,9 +257,6 @@ Test(type, a_type_without_a_proper_name_state_or_list_is_refused)
     def.state_size = 1048577;
     expect_refused(&def, TEFF_EINVAL, "the grain type's state has more than 1 MiB");
     def = gate;
-    def.idle_ns = -1;
-    expect_refused(&def, TEFF_EINVAL, "the grain type's idle_ns is negative");
-    def = gate;
     def.implements = NULL;
     expect_refused(&def, TEFF_EINVAL, "the grain type implements no interface");
     def.implements = none;
@@ -360,6 +357,52 @@ Test(type, a_name_that_is_taken_and_any_after_the_freeze_are_refused)
     cr_assert_not_null(teff__types_find_text(&types, "gate"));
 }
 
+Test(type, how_long_it_lives_and_where_is_to_make_sense)
+{
+    teff_grain_type def = gate;
+    def.idle_ns = -1;
+    expect_refused(&def, TEFF_EINVAL, "the grain type's idle_ns is negative");
+    def.idle_ns = INT64_MIN;
+    expect_refused(&def, TEFF_EINVAL, "the grain type's idle_ns is negative");
+    def = gate;
+    def.idle_quantum_ns = -1;
+    expect_refused(&def, TEFF_EINVAL, "the grain type's idle_quantum_ns is negative");
+    def = gate;
+    def.placement = (teff_placement)4;
+    expect_refused(&def, TEFF_EINVAL, "the grain type's placement is unknown");
+    def.placement = (teff_placement)-1;
+    expect_refused(&def, TEFF_EINVAL, "the grain type's placement is unknown");
+    def = gate;
+    def.stateless_max = 65536;
+    expect_refused(&def, TEFF_EINVAL, "the grain type's stateless_max is more than 65535");
+
+    def.stateless_max = 65535; /* what is just allowed */
+    def.placement = TEFF_PLACE_LEAST_LOADED;
+    def.idle_ns = 1;
+    def.idle_quantum_ns = INT64_MAX;
+    cr_assert_eq(teff__types_register(&types, &def, NULL, NULL), TEFF_OK);
+}
+
+Test(type, idle_for_more_than_30_days_is_never)
+{
+    static const int64_t days_30_ns = INT64_C(2592000000000000);
+    const struct {
+        const char *name;
+        int64_t asked_ns, kept_ns;
+    } rows[] = { { "silo's", 0, 0 },
+                 { "short", 1, 1 },
+                 { "30 days", days_30_ns, days_30_ns },
+                 { "longer", days_30_ns + 1, INT64_MAX },
+                 { "never", INT64_MAX, INT64_MAX } };
+    for (unsigned i = 0; i < 5; i++) {
+        teff_grain_type def = gate;
+        def.name.text = rows[i].name;
+        def.idle_ns = rows[i].asked_ns;
+        cr_assert_eq(teff__types_register(&types, &def, NULL, NULL), TEFF_OK);
+        cr_expect_eq(teff__types_find_text(&types, rows[i].name)->def.idle_ns, rows[i].kept_ns);
+    }
+}
+
 /* --- Layouts of other versions --- */
 
 /* The smallest, from before there were hooks. */
@@ -393,6 +436,24 @@ Test(type, a_type_of_the_oldest_layout_is_taken_and_the_rest_is_zero)
     cr_assert_null(type->def.deactivate);
     cr_assert_eq(type->def.idle_ns, 0);
     cr_assert_eq(teff__type_table(type, &lock_interface), lock_table);
+}
+
+Test(type, a_type_from_before_there_was_placement_is_taken_and_the_rest_is_zero)
+{
+    /* Ends behind idle_ns; what stands behind that is the program's own, and not looked at. */
+    const size_t size = offsetof(teff_grain_type, idle_quantum_ns);
+    teff_grain_type old;
+    memset(&old, 0xff, sizeof(old));
+    memcpy(&old, &gate, size);
+    old.struct_size = size;
+    old.idle_ns = 5;
+    cr_assert_eq(size, 56);
+    cr_assert_eq(teff__types_register(&types, &old, NULL, NULL), TEFF_OK);
+    const teff__type *type = teff__types_find_text(&types, "gate");
+    cr_assert_eq(type->def.idle_ns, 5);
+    cr_assert_eq(type->def.idle_quantum_ns, 0);
+    cr_assert_eq(type->def.placement, TEFF_PLACE_DEFAULT);
+    cr_assert_eq(type->def.stateless_max, 0);
 }
 
 Test(type, a_type_of_a_newer_layout_is_taken_if_it_asks_for_nothing_new)

@@ -148,7 +148,7 @@ Test(caller, options_of_the_first_layout_ask_for_what_there_was)
         char behind[sizeof(teff_call_options) - 32];
     } old;
     const teff_call_options asked = { .struct_size = 32, .timeout_ns = SECOND };
-    cr_assert_eq(sizeof(teff_call_options), 40);
+    cr_assert_eq(sizeof(teff_call_options), 48);
     memcpy(&old, &asked, sizeof(old));
     memset(old.behind, 0xff, sizeof(old.behind)); /* not theirs: a source would be waited for */
     int token = 0;
@@ -157,6 +157,32 @@ Test(caller, options_of_the_first_layout_ask_for_what_there_was)
     teff_with(&caller, (const teff_call_options *)(const void *)&old);
     cr_assert_eq(caller.next, TEFF__NEXT_TIMEOUT | TEFF__NEXT_CANCEL);
     expect(&plain, 5 * SECOND, 0);
+}
+
+Test(caller, options_of_the_second_layout_say_nothing_of_a_place)
+{
+    union {
+        teff_call_options options;
+        char bytes[sizeof(teff_call_options)];
+    } old = { .options = { .struct_size = 40, .detached = true } };
+    memset(old.bytes + 40, 0xff, sizeof(old) - 40);
+    teff_with(&caller, &old.options);
+    cr_assert_eq(caller.next, TEFF__NEXT_DETACHED);
+}
+
+Test(caller, a_place_waits_for_the_next_call_and_stays_beside_another_timeout)
+{
+    static const uint32_t asked[] = { 1, 64, 65535, 65536, UINT32_MAX };
+    static const uint16_t noted[] = { 1, 64, 65535, 65535, 65535 }; /* no silo has so many */
+    for (int i = 0; i < 5; i++) {
+        teff_with(&caller, &(teff_call_options){ .struct_size = sizeof(teff_call_options),
+                                                 .place = asked[i] });
+        teff_within(&caller, SECOND);
+        cr_assert_eq(caller.next, TEFF__NEXT_TIMEOUT | TEFF__NEXT_PLACE);
+        cr_assert_eq(caller.place, noted[i]);
+        expect(&plain, 5 * SECOND, 0);
+        cr_assert_eq(caller.next, 0);
+    }
 }
 
 Test(caller, a_turns_own_deadline_is_the_latest_for_its_calls)

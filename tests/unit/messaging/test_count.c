@@ -90,6 +90,11 @@ Test(count, an_answers_end_depends_on_whether_it_ran)
     cr_expect_eq(teff__end_of_answer(&answer), TEFF_END_OVERLOADED);
     answer.flags = TEFF__MESSAGE_MAY_HAVE_RUN; /* the handler's own, or passed on */
     cr_expect_eq(teff__end_of_answer(&answer), TEFF_END_ERROR);
+    answer.code = TEFF_ESTUCK;
+    cr_expect_eq(teff__end_of_answer(&answer), TEFF_END_ERROR);
+    answer.flags |= TEFF__MESSAGE_GIVEN_UP; /* the runtime's */
+    cr_expect_eq(teff__end_of_answer(&answer), TEFF_END_STUCK);
+    answer.flags = TEFF__MESSAGE_MAY_HAVE_RUN;
     answer.code = 7;
     cr_expect_eq(teff__end_of_answer(&answer), TEFF_END_ERROR);
     answer.code = 0;
