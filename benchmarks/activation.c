@@ -14,9 +14,11 @@
  *                            cold calls, in processor time, so that what others run in between does
  *                            not count; .wall: by the clock
  *   activation.pause.warm    the same while it makes warm ones
+ *   collect.*                what it costs that idle ones go; see activation_collect.h
  *
  * Each round of each has a process of its own, so that a cold call pays for its memory.
  */
+#include "benchmarks/activation_collect.h"
 #include "benchmarks/apart.h"
 #include "benchmarks/harness.h"
 #include "benchmarks/machine.h"
@@ -32,7 +34,7 @@ enum {
     COLD_NS_MAX = 600 /* the bar */
 };
 
-static int64_t grains = 1000000, rounds = 5, in_flight = 256;
+static int64_t grains = 1000000, collected = 100000, rounds = 5, in_flight = 256;
 
 /* The numbers that the processes of one round give. */
 enum {
@@ -90,8 +92,8 @@ static int leave_all(teff_task *task, void *user)
 {
     const resident_keys *keys = user;
     for (uint64_t i = 0; i < keys->count; i++) {
-        resident_ref one = resident_at(keys->first + i);
-        const int r = resident_leave(task, &one, NULL, NULL);
+        idler_ref one = idler_at(keys->first + i);
+        const int r = idler_leave(task, &one, NULL, NULL);
         if (r != 0)
             return r;
     }
@@ -149,13 +151,13 @@ static int client_touch(teff_client *client, double *ret_ns)
     for (int64_t i = 0; i < grains + in_flight; i++) {
         teff_future *future = &futures[i % in_flight];
         if (i >= in_flight) {
-            const int r = resident_touch_claim(client, *future, NULL);
+            const int r = idler_touch_claim(client, *future, NULL);
             if (r != 0)
                 return r;
         }
         if (i < grains) {
-            resident_ref one = resident_at(WARM_UP_GRAINS + (uint64_t)i);
-            *future = resident_touch_start(client, &one, NULL);
+            idler_ref one = idler_at(WARM_UP_GRAINS + (uint64_t)i);
+            *future = idler_touch_start(client, &one, NULL);
         }
     }
     *ret_ns = (double)(machine_now_ns() - start_ns) / (double)grains;
@@ -227,8 +229,8 @@ static int touch_watched(teff_task *task, void *user)
     while (r == 0 && !of->watch.ready)
         r = teff_sleep(task, 0);
     for (; r == 0 && of->made < of->keys.count; of->made++) {
-        resident_ref one = resident_at(of->keys.first + of->made);
-        r = resident_touch(task, &one, NULL, NULL);
+        idler_ref one = idler_at(of->keys.first + of->made);
+        r = idler_touch(task, &one, NULL, NULL);
     }
     of->watch.ending = true;
     return r;
@@ -326,6 +328,7 @@ int main(int argc, char **argv)
 {
     const bench_option options[] = {
         { "grains", "that are called first", &grains, 1, 100000000 },
+        { "collected", "of them, in the end", &collected, 1, 100000000 },
         { "rounds", "processes of each kind", &rounds, 1, 1000 },
         { "in_flight", "calls of a client under way", &in_flight, 1, IN_FLIGHT_MAX },
     };
@@ -335,6 +338,8 @@ int main(int argc, char **argv)
                 options, sizeof(options) / sizeof(options[0]), argc, argv);
     measure(&bench);
     report(&bench);
+    if (!bench.failed && !bench_interrupted())
+        (void)activation_collect(&bench, grains, collected < grains ? collected : grains, rounds);
     bench_print(&bench);
     return bench_end(&bench);
 }

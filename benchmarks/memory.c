@@ -82,8 +82,8 @@ static int start_stop(double *ret_ns)
     if (r == 0)
         r = teff_client_create(house.silo, NULL, &house.client);
     if (r == 0) {
-        resident_ref one = resident_at(1);
-        r = resident_touch(house.client, &one, NULL, NULL);
+        idler_ref one = idler_at(1);
+        r = idler_touch(house.client, &one, NULL, NULL);
     }
     house.client = teff_client_destroy(house.client);
     const int64_t stop_ns = machine_now_ns();

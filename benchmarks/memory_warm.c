@@ -41,14 +41,14 @@ typedef struct stage {
     plain_table *tables[2]; /* plain, huge */
     access access;
     uint64_t keys[BATCH];
-    resident_ref refs[BATCH];
+    idler_ref refs[BATCH];
     double *ret; /* of each cell PASSES numbers */
 } stage;
 
-static int call_batch(teff_task *task, resident_ref *refs)
+static int call_batch(teff_task *task, idler_ref *refs)
 {
     for (unsigned i = 0; i < BATCH; i++) {
-        const int r = resident_touch(task, &refs[i], NULL, NULL);
+        const int r = idler_touch(task, &refs[i], NULL, NULL);
         if (r != 0)
             return r;
     }
@@ -66,7 +66,7 @@ static void draw_batch(stage *of, int way, access_pattern pattern)
 {
     for (unsigned i = 0; i < BATCH; i++) {
         of->keys[i] = access_next(&of->access, pattern);
-        of->refs[i] = resident_at(of->keys[i]);
+        of->refs[i] = idler_at(of->keys[i]);
         of->refs[i].ref.route = way == KEPT ? of->routes[of->keys[i]] : 0;
     }
 }

@@ -3,22 +3,20 @@
 
 #include <stdio.h>
 
-struct resident {
+struct idler {
     uint64_t touched, unused;
 };
-_Static_assert(sizeof(struct resident) == 16, "the design's bar is for 16 bytes of state");
-TEFF_GRAIN(resident, RESIDENT_METHODS);
+_Static_assert(sizeof(struct idler) == 16, "the design's bar is for 16 bytes of state");
+TEFF_GRAIN(idler, IDLER_METHODS);
 
-static int resident_on_touch(teff_turn *turn, struct resident *self, const teff_none *arg,
-                             teff_none *ret)
+static int idler_on_touch(teff_turn *turn, struct idler *self, const teff_none *arg, teff_none *ret)
 {
     (void)turn, (void)arg, (void)ret;
     self->touched++;
     return 0;
 }
 
-static int resident_on_leave(teff_turn *turn, struct resident *self, const teff_none *arg,
-                             teff_none *ret)
+static int idler_on_leave(teff_turn *turn, struct idler *self, const teff_none *arg, teff_none *ret)
 {
     (void)self, (void)arg, (void)ret;
     return teff_turn_deactivate(turn);
@@ -30,7 +28,7 @@ int resident_house_start(resident_house *ret)
     *ret = (resident_house){ NULL, NULL };
     int r = teff_silo_create(&options, &ret->silo);
     if (r == 0)
-        r = teff_silo_register(ret->silo, &resident_grain, NULL);
+        r = teff_silo_register(ret->silo, &idler_grain, NULL);
     if (r == 0)
         r = teff_silo_start(ret->silo);
     return r;
@@ -65,8 +63,8 @@ static int touch_all(teff_task *task, void *user)
 {
     const resident_keys *keys = user;
     for (uint64_t i = 0; i < keys->count; i++) {
-        resident_ref one = resident_at(keys->first + i);
-        const int r = resident_touch(task, &one, NULL, NULL);
+        idler_ref one = idler_at(keys->first + i);
+        const int r = idler_touch(task, &one, NULL, NULL);
         if (r != 0)
             return r;
         if (keys->routes != NULL)

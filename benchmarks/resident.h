@@ -13,12 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RESIDENT_METHODS(METHOD, SELF)                                                             \
+#define IDLER_METHODS(METHOD, SELF)                                                                \
     METHOD(SELF, touch, teff_none, teff_none, 0)                                                   \
     METHOD(SELF, leave, teff_none, teff_none, 0)
-TEFF_INTERFACE(resident, RESIDENT_METHODS);
+TEFF_INTERFACE(idler, IDLER_METHODS);
 
-extern const teff_grain_type resident_grain;
+extern const teff_grain_type idler_grain;
 
 typedef struct resident_house {
     teff_silo *silo;
