@@ -27,7 +27,6 @@
 enum {
     ALIGNMENT = 16,
     PAGE_SIZE_MIN = 4096,
-    HUGE_PAGE = 2 << 20,
     ARRAY_BYTES_HUGE = 8 << 20, /* tables of millions, which are looked into at random */
     /* A pool begins small, since many stay so; from there on each chunk doubles the one before. */
     CHUNK_OBJECTS_FIRST = 64,
@@ -189,8 +188,9 @@ static size_t round_up(size_t size, size_t unit)
  */
 static void ask_for_huge_pages(void *pointer, size_t size)
 {
-    const uintptr_t first = round_up((uintptr_t)pointer, HUGE_PAGE);
-    const uintptr_t last = ((uintptr_t)pointer + size) / HUGE_PAGE * HUGE_PAGE;
+    const uintptr_t first = round_up((uintptr_t)pointer, TEFF__HUGE_PAGE_BYTES);
+    const uintptr_t last =
+        ((uintptr_t)pointer + size) / TEFF__HUGE_PAGE_BYTES * TEFF__HUGE_PAGE_BYTES;
     if (first < last)
         (void)madvise((void *)first, last - first, MADV_HUGEPAGE);
 }
@@ -245,14 +245,14 @@ void *teff__memory_reserve(teff__memory *memory, size_t size)
 
 void *teff__memory_reserve_huge(teff__memory *memory, size_t size)
 {
-    teff_assert(size != 0 && size % HUGE_PAGE == 0);
-    char *pointer = teff__memory_reserve(memory, size + HUGE_PAGE);
+    teff_assert(size != 0 && size % TEFF__HUGE_PAGE_BYTES == 0);
+    char *pointer = teff__memory_reserve(memory, size + TEFF__HUGE_PAGE_BYTES);
     if (pointer == NULL)
         return NULL;
-    const size_t before = -(uintptr_t)pointer % HUGE_PAGE;
+    const size_t before = -(uintptr_t)pointer % TEFF__HUGE_PAGE_BYTES;
     if (before != 0)
         teff__memory_release(memory, pointer, before);
-    teff__memory_release(memory, pointer + before + size, HUGE_PAGE - before);
+    teff__memory_release(memory, pointer + before + size, TEFF__HUGE_PAGE_BYTES - before);
     ask_for_huge_pages(pointer + before, size);
     return pointer + before;
 }

@@ -49,6 +49,8 @@ TEFF__INTERNAL void teff__memory_free(teff__memory *memory, void *pointer, size_
 TEFF__INTERNAL void *teff__memory_reserve(teff__memory *memory, size_t size);
 TEFF__INTERNAL void teff__memory_release(teff__memory *memory, void *pointer, size_t size);
 
+enum { TEFF__HUGE_PAGE_BYTES = 2 << 20 };
+
 /*
  * The same, aligned to 2 MiB, as `size` is: the system is asked for huge pages, which are zero too,
  * and cost as a whole.

@@ -17,7 +17,7 @@
 #include "runtime/memory.h"
 
 enum {
-    TEFF__SLAB_BYTES = 2 << 20,
+    TEFF__SLAB_BYTES = TEFF__HUGE_PAGE_BYTES,
     TEFF__SLAB_OBJECT_MAX = 4096, /* larger objects all come from the allocator */
     TEFF__SLAB_OUTSIDE = 4096     /* objects that do so before the first slab is made */
 };

@@ -26,10 +26,35 @@ void teff__slotmap_init(teff__slotmap *map, teff__memory *memory)
     *map = (teff__slotmap){ .memory = memory, .generation_max = GENERATION_MAX };
 }
 
+/*
+ * A large segment is reserved: its pages, huge ones, come one by one as slots are made, and not all
+ * in the moment in which the first is.
+ */
+static bool is_reserved(size_t bytes)
+{
+    return bytes >= TEFF__HUGE_PAGE_BYTES;
+}
+
+static teff__slot *segment_make(teff__memory *memory, uint32_t segment)
+{
+    const size_t bytes = segment_slots(segment) * sizeof(teff__slot);
+    return is_reserved(bytes) ? teff__memory_reserve_huge(memory, bytes)
+                              : teff__memory_alloc(memory, bytes);
+}
+
+static void segment_free(teff__memory *memory, uint32_t segment, teff__slot *slots)
+{
+    const size_t bytes = segment_slots(segment) * sizeof(teff__slot);
+    if (is_reserved(bytes))
+        teff__memory_release(memory, slots, bytes);
+    else
+        teff__memory_free(memory, slots, bytes);
+}
+
 void teff__slotmap_finish(teff__slotmap *map)
 {
     for (uint32_t i = 0; i < TEFF__SLOTMAP_SEGMENTS && map->segments[i] != NULL; i++) {
-        teff__memory_free(map->memory, map->segments[i], segment_slots(i) * sizeof(teff__slot));
+        segment_free(map->memory, i, map->segments[i]);
         map->segments[i] = NULL;
     }
     map->free = map->made = map->count = 0;
@@ -42,8 +67,7 @@ static int make(teff__slotmap *map)
         return TEFF_ELIMIT;
     const uint32_t segment = teff__slotmap_segment_of(map->made);
     if (map->segments[segment] == NULL) {
-        map->segments[segment] =
-            teff__memory_alloc(map->memory, segment_slots(segment) * sizeof(teff__slot));
+        map->segments[segment] = segment_make(map->memory, segment);
         if (map->segments[segment] == NULL)
             return TEFF_ENOMEM;
     }
