@@ -76,10 +76,14 @@ static int deliver(teff__catalog *catalog, teff__activation *activation, teff__m
                : teff__catalog_deliver(catalog, activation, message);
 }
 
-/* The grain is made where its message arrives. */
-static bool is_placed(uint64_t address)
+/*
+ * The grain is made where its message arrives, or was there a moment ago (teff__dispatch_again): then
+ * its messages are older than all that wait here. A client's hint says nothing of the kind.
+ */
+static bool is_placed(const teff__message *message)
 {
-    return teff__address_generation(address) == 0;
+    return (message->flags & TEFF__MESSAGE_HINT) == 0 &&
+           teff__address_generation(message->address) == 0;
 }
 
 /* Posts a request to the worker of `address`, with all that a receiver needs. */
@@ -341,7 +345,7 @@ static uint64_t registered(const teff__catalog *catalog, const teff__grain_id *i
 static bool is_to_be_here(const teff__catalog *catalog, const teff__grain_id *id,
                           const teff__message *message)
 {
-    const uint64_t address = is_placed(message->address) ? message->address
+    const uint64_t address = is_placed(message) ? message->address
                              : message->hops > 0         ? registered(catalog, id)
                                                          : 0;
     return teff__address_tag_of(address) == catalog->tag;
@@ -357,14 +361,14 @@ static void arrived_meanwhile(teff__catalog *catalog, teff__route *route, const 
     const bool probe = message->kind == TEFF__MESSAGE_PROBE &&
                        message->correlation == teff__route_name(&catalog->routes, route);
     const uint64_t address =
-        probe || message->hops > 0 || is_placed(message->address) ? registered(catalog, id) : 0;
+        probe || message->hops > 0 || is_placed(message) ? registered(catalog, id) : 0;
     teff__activation *activation = teff__catalog_own(catalog, address);
     if (probe) {
         message->address = address;
         teff__dispatch_probed(catalog, message);
     } else if (activation != NULL) {
         take_in(catalog, activation, message, true);
-    } else if (is_placed(message->address) &&
+    } else if (is_placed(message) &&
                (address == 0 || teff__address_tag_of(address) == catalog->tag)) {
         arrived_unknown(catalog, id, message); /* nobody else will make it */
     } else {
@@ -398,7 +402,7 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
     const teff_key *key = &teff__message_to(message)->key;
     const teff__grain_id id = { type, key, teff__key_hash(&catalog->grains->seed, type->id, key) };
     if (teff__cancel_refuses(message)) { /* goes no further, and makes no activation */
-        if (is_placed(message->address))
+        if (is_placed(message))
             teff__locator_unplace(&catalog->grains->locator, id.hash, type->id, key,
                                   catalog->worker.index);
         teff__dispatch_refuse(catalog, message, TEFF_ECANCELED, NULL);
