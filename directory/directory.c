@@ -150,7 +150,10 @@ bool teff__directory_find_hash(teff__directory *directory, uint64_t hash, teff__
     teff__mutex_lock(&shard->lock);
     const teff__grain_record *record = teff__table_find_hash(&shard->table, hash);
     if (record != NULL)
-        *ret = *record;
+        *ret = (teff__grain_record){ .key = record->key,
+                                     .type = record->type, /* `used` is its worker's alone */
+                                     .hash = record->hash,
+                                     .address = record->address };
     teff__mutex_unlock(&shard->lock);
     return record != NULL;
 }

@@ -70,7 +70,7 @@ static inline uint32_t teff__directory_coming(const teff__directory *directory, 
 TEFF__INTERNAL uint64_t teff__directory_find(teff__directory *directory, uint64_t hash,
                                              uint32_t type, const teff_key *key);
 
-/* A copy of the record of the grain of that hash; false: none is registered. */
+/* The record of the grain of that hash, but for `used`; false: none is registered. */
 TEFF__INTERNAL bool teff__directory_find_hash(teff__directory *directory, uint64_t hash,
                                               teff__grain_record *ret);
 
