@@ -8,9 +8,8 @@
  * route, too, since messages that are under way to another worker must not be overtaken by later
  * ones when the grain comes to live here meanwhile.
  *
- * A grain that was placed on another worker and is not made yet has an address there that names no
- * slot. Two workers may place it with each other at the same time; so who is sent such a message
- * makes the grain, whatever route it has itself, if the directory has none: that alone decides.
+ * Routes lead to where an activation was, and no worker that has a route activates: so they never
+ * lead round in a circle, and no probe waits for itself.
  */
 #include "grains/dispatch.h"
 
@@ -77,13 +76,25 @@ static int deliver(teff__catalog *catalog, teff__activation *activation, teff__m
 }
 
 /*
- * The grain is made where its message arrives, or was there a moment ago (teff__dispatch_again): then
- * its messages are older than all that wait here. A client's hint says nothing of the kind.
+ * The address of a message that places its grain names the worker, no generation, and instead of a
+ * slot who sent it; of one that comes back, no slot that there could be. See send_placed.
  */
-static bool is_placed(const teff__message *message)
+#define RETURNED_SLOT ((uint32_t)TEFF__ADDRESS_SLOT_MASK)
+
+/* What a probe brings home from a worker that does not make the grain. */
+#define REFUSED UINT64_MAX
+
+/* No activation's address, but a worker's that is to make it. */
+static bool is_place(uint64_t address)
 {
-    return (message->flags & TEFF__MESSAGE_HINT) == 0 &&
-           teff__address_generation(message->address) == 0;
+    return address != 0 && teff__address_generation(address) == 0;
+}
+
+/* The message is for this worker, and places its grain here, or has come back. */
+static bool is_placed(const teff__catalog *catalog, const teff__message *message)
+{
+    return (message->flags & TEFF__MESSAGE_HINT) == 0 && is_place(message->address) &&
+           teff__address_tag_of(message->address) == catalog->tag;
 }
 
 /* Posts a request to the worker of `address`, with all that a receiver needs. */
@@ -123,10 +134,58 @@ void teff__dispatch_by_route(teff__catalog *catalog, teff__route *route, teff__m
         post_request(catalog, message, route->address, type_of(catalog, route), &route->key);
 }
 
+/* Sends a probe along a route that waits. */
+static void post_probe(teff__catalog *catalog, const teff__route *route, teff__message *probe,
+                       uint64_t address)
+{
+    memset(probe, 0, sizeof(*probe));
+    probe->home = &catalog->postbox.pools[0];
+    probe->kind = TEFF__MESSAGE_PROBE;
+    probe->correlation = teff__route_name(&catalog->routes, route);
+    probe->deadline_ns = INT64_MAX;
+    post_request(catalog, probe, address, type_of(catalog, route), &route->key);
+}
+
+/* As post_request, and a probe behind it: the worker is to make the grain. */
+static void post_placed(teff__catalog *catalog, const teff__route *route, teff__message *message,
+                        teff__message *probe, uint64_t place)
+{
+    const uint64_t address =
+        teff__address_make(teff__address_tag_of(place), catalog->worker.index, 0);
+    post_request(catalog, message, address, type_of(catalog, route), &route->key);
+    post_probe(catalog, route, probe, address);
+}
+
+/*
+ * Sends the first request to a grain that another worker is to make, and a probe behind it. What
+ * follows waits until that one is back, and says where the grain is. So no route ever leads to where
+ * an activation has not been: a worker that has a route itself does not make the grain, but sends
+ * both back, and it is made here. Else two routes could lead to each other.
+ */
+static int send_placed(teff__catalog *catalog, const teff__grain_id *id, uint64_t place,
+                       teff__message *message, teff__route **ret_route)
+{
+    teff__message *probe = teff__pool_take(&catalog->postbox.pools[0]);
+    const int r = probe == NULL ? TEFF_ENOMEM
+                                : teff__routes_add_waiting(&catalog->routes, id->hash, id->type->id,
+                                                           id->key, ret_route);
+    if (r == 0) {
+        post_placed(catalog, *ret_route, message, probe, place);
+        return 0;
+    }
+    if (probe != NULL)
+        teff__pool_put(&catalog->postbox.pools[0], probe);
+    teff__locator_unplace(&catalog->grains->locator, id->hash, id->type->id, id->key,
+                          teff__address_worker(place));
+    return r;
+}
+
 /* Sends the first request to a grain elsewhere. *ret_route: the way of all that follow, or NULL. */
 static int send_first(teff__catalog *catalog, const teff__grain_id *id, uint64_t address,
                       teff__message *message, teff__route **ret_route)
 {
+    if (is_place(address))
+        return send_placed(catalog, id, address, message, ret_route);
     const int r =
         teff__routes_add(&catalog->routes, id->hash, id->type->id, id->key, address, ret_route);
     if (r == 0)
@@ -223,12 +282,7 @@ static bool begin_switch(teff__catalog *catalog, teff__route *route)
         teff__pool_put(&catalog->postbox.pools[0], probe);
         return false;
     }
-    memset(probe, 0, sizeof(*probe));
-    probe->home = &catalog->postbox.pools[0];
-    probe->kind = TEFF__MESSAGE_PROBE;
-    probe->correlation = teff__route_name(&catalog->routes, route);
-    probe->deadline_ns = INT64_MAX;
-    post_request(catalog, probe, address, type_of(catalog, route), &route->key);
+    post_probe(catalog, route, probe, address);
     return true;
 }
 
@@ -339,40 +393,58 @@ static uint64_t registered(const teff__catalog *catalog, const teff__grain_id *i
 }
 
 /*
- * Whether this worker is to have the grain, though it has a route: it was placed here, or the
- * directory says so, and forwarding would lead back for ever.
+ * Whether this worker is to have the grain, though it has a route: the directory says so, which it
+ * does where it names what is dead here, and forwarding would lead back for ever.
  */
 static bool is_to_be_here(const teff__catalog *catalog, const teff__grain_id *id,
                           const teff__message *message)
 {
-    const uint64_t address = is_placed(message) ? message->address
-                             : message->hops > 0         ? registered(catalog, id)
-                                                         : 0;
-    return teff__address_tag_of(address) == catalog->tag;
+    return message->hops > 0 && teff__address_tag_of(registered(catalog, id)) == catalog->tag;
 }
 
 /*
- * A message for a grain to which this worker has a route that waits. What the worker sent by it may
- * come back, if the grain has come to live here: that, and the probe behind it, wait no more.
+ * A message for a grain to which this worker has a route that waits. Where the grain is here in
+ * spite of that, what the worker sent by it comes back: that, and the probe behind it, wait no more.
  */
 static void arrived_meanwhile(teff__catalog *catalog, teff__route *route, const teff__grain_id *id,
                               teff__message *message)
 {
     const bool probe = message->kind == TEFF__MESSAGE_PROBE &&
                        message->correlation == teff__route_name(&catalog->routes, route);
-    const uint64_t address =
-        probe || message->hops > 0 || is_placed(message) ? registered(catalog, id) : 0;
+    const uint64_t address = probe || message->hops > 0 ? registered(catalog, id) : 0;
     teff__activation *activation = teff__catalog_own(catalog, address);
     if (probe) {
         message->address = address;
         teff__dispatch_probed(catalog, message);
     } else if (activation != NULL) {
         take_in(catalog, activation, message, true);
-    } else if (is_placed(message) &&
-               (address == 0 || teff__address_tag_of(address) == catalog->tag)) {
-        arrived_unknown(catalog, id, message); /* nobody else will make it */
     } else {
         forward(catalog, route, message);
+    }
+}
+
+/*
+ * A message that places its grain here, where this worker has a route to it; or one that was sent to
+ * another worker for that, and comes back: it is the oldest of those that wait.
+ */
+static void arrived_placed(teff__catalog *catalog, teff__route *route, const teff__grain_id *id,
+                           teff__message *message)
+{
+    const uint32_t sender = teff__address_slot(message->address);
+    teff__activation *activation = teff__catalog_own(catalog, registered(catalog, id));
+    if (sender == RETURNED_SLOT) {
+        leave_place(message);
+        teff__queue_push_front(&route->wait->messages, &message->link);
+    } else if (activation != NULL) {
+        take_in(catalog, activation, message, true);
+    } else if (message->kind == TEFF__MESSAGE_PROBE) {
+        turn_probe_back(catalog, message, REFUSED);
+    } else {
+        teff__locator_unplace(&catalog->grains->locator, id->hash, id->type->id, id->key,
+                              catalog->worker.index);
+        message->address = teff__address_make(teff__address_tag(sender, TEFF__ADDRESS_ACTIVATION),
+                                              RETURNED_SLOT, 0);
+        teff__catalog_post(catalog, sender, message);
     }
 }
 
@@ -402,7 +474,7 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
     const teff_key *key = &teff__message_to(message)->key;
     const teff__grain_id id = { type, key, teff__key_hash(&catalog->grains->seed, type->id, key) };
     if (teff__cancel_refuses(message)) { /* goes no further, and makes no activation */
-        if (is_placed(message))
+        if (is_placed(catalog, message))
             teff__locator_unplace(&catalog->grains->locator, id.hash, type->id, key,
                                   catalog->worker.index);
         teff__dispatch_refuse(catalog, message, TEFF_ECANCELED, NULL);
@@ -416,6 +488,8 @@ static void arrived_astray(teff__catalog *catalog, teff__message *message)
     teff__route *route = teff__routes_find(&catalog->routes, id.hash, type->id, key, &name);
     if (route == NULL) {
         arrived_unknown(catalog, &id, message);
+    } else if (is_placed(catalog, message)) {
+        arrived_placed(catalog, route, &id, message);
     } else if (teff__route_waits(route)) {
         arrived_meanwhile(catalog, route, &id, message);
     } else if (is_to_be_here(catalog, &id, message)) {
@@ -470,8 +544,28 @@ bool teff__dispatch_let_go(void *of, teff__route *route)
     return false;
 }
 
+/* The first that waits goes to the worker that is to make the grain. False: nothing has changed. */
+static bool place_first(teff__catalog *catalog, teff__route *route, uint64_t place)
+{
+    teff__message *probe = teff__pool_take(&catalog->postbox.pools[0]);
+    if (probe == NULL)
+        return false;
+    teff__message *first = (teff__message *)teff__queue_pop(&route->wait->messages);
+    post_placed(catalog, route, first, probe, place);
+    return true;
+}
+
 void teff__dispatch_go_on(teff__catalog *catalog, teff__route *route, uint64_t address)
 {
+    bool refused = address == REFUSED;
+    if (!refused && is_place(address) && teff__address_tag_of(address) != catalog->tag &&
+        route->wait->messages.head != NULL) {
+        if (place_first(catalog, route, address))
+            return;
+        refused = true;
+    }
+    if (refused)
+        address = 0;
     /* It lives here, or nowhere: look again. Or nobody needs the way any more. */
     const bool here = address == 0 || teff__address_tag_of(address) == catalog->tag;
     const bool needed = !here && catalog->routes.capacity != 0 &&
@@ -482,6 +576,8 @@ void teff__dispatch_go_on(teff__catalog *catalog, teff__route *route, uint64_t a
         teff__message *message = (teff__message *)link;
         message->address = address;
         message->flags &= (uint8_t)~TEFF__MESSAGE_HINT;
+        if (refused) /* and so it is made here, if another worker is not quicker */
+            message->place = (uint8_t)(catalog->worker.index + 1);
         if (here)
             teff__dispatch_arrived(catalog, message);
         else

@@ -41,6 +41,14 @@ static inline teff__link *teff__queue_pop(teff__queue *queue)
     return link;
 }
 
+static inline void teff__queue_push_front(teff__queue *queue, teff__link *link)
+{
+    link->next = queue->head;
+    if (queue->head == NULL)
+        queue->tail = link;
+    queue->head = link;
+}
+
 /* Moves everything from `from` to the end of `queue`. */
 static inline void teff__queue_append(teff__queue *queue, teff__queue *from)
 {
