@@ -79,7 +79,8 @@ typedef struct teff_call_options {
 
     /*
      * On which worker the grain is made, if this call is the one that makes it: its number + 1. 0:
-     * as the type says. Where there is no such worker the call answers TEFF_EINVAL.
+     * as the type says. A worker that knows the way to where the grain was before does not make it:
+     * then the one does that asks. Where there is no such worker the call answers TEFF_EINVAL.
      */
     __attribute__((aligned(8))) uint32_t place;
 } teff_call_options;
