@@ -305,3 +305,74 @@ Test(locator, without_memory_a_call_fails_clearly_and_the_next_one_does_not)
     }
     cr_expect_geq(failed, 3, "%d", failed); /* the question, the route, the activation */
 }
+
+/* --- Placed with each other ---------------------------------------------------------------- */
+
+static struct sender {
+    int64_t first;
+    uint32_t place;
+} placers[3];
+
+/* Numbered notes to probe 1, which is to be made on another worker. */
+static int send_placed(teff_task *task, void *user)
+{
+    const struct sender *of = user;
+    const teff_call_options options = { .struct_size = sizeof(options), .place = of->place };
+    probe_ref probe = probe_at(1);
+    for (int64_t i = 0; i < 6; i++) {
+        const struct ask ask = { .number = of->first + i };
+        cr_expect_eq(probe_note_send(teff_with(task, &options), &probe, &ask), 0);
+        if (i % 2 == 1)
+            cr_expect_eq(teff_sleep(task, 0), 0);
+    }
+    return 0;
+}
+
+/* Whether the numbers from first on stand in the story, in order. */
+static bool in_order(int64_t first)
+{
+    const char *at = story;
+    for (int64_t i = 0; i < 6 && at != NULL; i++) {
+        char number[16];
+        (void)snprintf(number, sizeof(number), "%d ", (int)(first + i));
+        at = strstr(at, number);
+    }
+    return at != NULL;
+}
+
+Test(locator, workers_that_place_a_grain_with_each_other_make_one)
+{
+    slow.at_once = true;
+    for (uint32_t worker = 0; worker < 3; worker++) { /* each with the next */
+        placers[worker] = (struct sender){ 100 * (worker + 1), (worker + 1) % 3 + 1 };
+        spawn((int)worker, send_placed, &placers[worker]);
+    }
+    cr_assert_eq(teff_silo_run(silo), 0);
+    for (int64_t worker = 0; worker < 3; worker++)
+        cr_expect(in_order(100 * (worker + 1)), "%s", story);
+    cr_assert_eq(seen.turns, 18, "%d", seen.turns);
+    cr_assert_eq(seen.activated, 1);
+}
+
+Test(locator, workers_that_lived_with_it_in_turn_place_it_with_each_other)
+{
+    uint64_t number = 1;
+    probe_ref probe = probe_at(1);
+    slow.at_once = true;
+    for (int worker = 0; worker < 3; worker++) { /* each has a way to where it was after it */
+        cr_assert_eq(in_task(worker, call_number, &number), 0);
+        cr_assert_eq(in_task((worker + 1) % 3, call_number, &number), 0);
+        cr_assert_eq(probe_leave(client, &probe, NULL, NULL), 0);
+        cr_assert_eq(teff_silo_run(silo), 0);
+    }
+    memset(&seen, 0, sizeof(seen));
+    for (uint32_t worker = 0; worker < 3; worker++) {
+        placers[worker] = (struct sender){ 100 * (worker + 1), (worker + 2) % 3 + 1 };
+        spawn((int)worker, send_placed, &placers[worker]);
+    }
+    cr_assert_eq(teff_silo_run(silo), 0);
+    for (int64_t worker = 0; worker < 3; worker++)
+        cr_expect(in_order(100 * (worker + 1)), "%s", story);
+    cr_assert_eq(seen.turns, 18, "%d", seen.turns);
+    cr_assert_eq(seen.activated, 1);
+}
