@@ -333,9 +333,9 @@ static uint64_t registered(const teff__catalog *catalog, const teff__grain_id *i
 static bool is_to_be_here(const teff__catalog *catalog, const teff__grain_id *id,
                           const teff__message *message)
 {
-    const uint64_t address = is_placed(message) ? message->address
-                             : message->hops > 0         ? registered(catalog, id)
-                                                         : 0;
+    const uint64_t address = is_placed(message)  ? message->address
+                             : message->hops > 0 ? registered(catalog, id)
+                                                 : 0;
     return teff__address_tag_of(address) == catalog->tag;
 }
 
