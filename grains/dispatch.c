@@ -359,6 +359,11 @@ static void arrived_meanwhile(teff__catalog *catalog, teff__route *route, const 
     } else if (is_placed(message) &&
                (address == 0 || teff__address_tag_of(address) == catalog->tag)) {
         arrived_unknown(catalog, id, message); /* nobody else will make it */
+    } else if (message->kind == TEFF__MESSAGE_PROBE && route->wait->messages.head == NULL &&
+               route->wait->address != 0) {
+        /* Nothing that it is behind waits here. It must not either: that probe may wait for it. */
+        if (may_go_on(catalog, message))
+            post_request(catalog, message, route->wait->address, id->type, id->key);
     } else {
         forward(catalog, route, message);
     }
