@@ -9,11 +9,12 @@
  * Rounds of `round_ms`, until `seconds` are over; each has a silo of its own. What kind of silo the
  * number of the round and the seed say, 0 meaning that: how many workers, how many routes each of
  * them keeps (3 to a million; none at all: TEFF_ROUTES_NONE, and then no order is checked) and for
- * how long, how many grains, and when idle ones go. `first` is the first round's number: a round that
- * failed runs again with it.
+ * how long, how many grains, and when and how they go. `first` is the first round's number: a round
+ * that failed runs again with it.
  *
  * Tasks on each worker, threads with blocking clients and one with a client on a loop call in all
- * forms (stress_routes_senders.c); some messages ask their grain to go. What must hold is checked
+ * forms (stress_routes_senders.c); some messages ask their grain to go, and have it made on another
+ * worker at once; and all grains without work are collected all the time. What must hold is checked
  * inside the grains (stress_routes_grains.c): at most one valid activation each, no turn of one that
  * is gone, each sender's messages in order. What comes back is checked by the senders; and at the
  * end of each round that every message had exactly one turn, and that nothing is left.
@@ -25,14 +26,9 @@
 #include "runtime/clock.h"
 #include "runtime/silo.h"
 
-/*
- * To be removed when teff_silo_collect is linked: until then only grains that ask for it go.
- */
-#define COLLECTS 0
-
 #define MS INT64_C(1000000)
 
-enum { TASKS = 4, BLOCKING = 2, LOOPS = 1, COLLECT_MS = 7 };
+enum { TASKS = 4, BLOCKING = 2, LOOPS = 1 };
 
 static stress whole;
 static volatile sig_atomic_t interrupted;
@@ -87,6 +83,8 @@ static void choose_round(stress *self, uint64_t number)
     static const uint32_t workers[] = { 4, 2, 3, 1, 4 };
     static const uint32_t grains[] = { 64, 16, 512 };
     static const uint32_t leaving[] = { 100, 10, 300 };
+    static const uint32_t moving[] = { 1, 2, 0, 4 };
+    static const uint32_t collect_ms[] = { 2, 20, 1, 7 };
     teff__chance chance;
     teff__chance_init(&chance, self->seed * 1000003 + number + 1);
 #define ANY(OF) OF[teff__chance_next(&chance) % (sizeof(OF) / sizeof(OF[0]))]
@@ -102,6 +100,8 @@ static void choose_round(stress *self, uint64_t number)
         .idle_quantum_ns = MS,
     };
     self->leaving = ANY(leaving);
+    self->moving = ANY(moving);
+    self->collect_ms = ANY(collect_ms);
     self->notes.grain_count = self->grains != 0 ? (uint32_t)self->grains : ANY(grains);
 #undef ANY
     if (self->workers != 0)
@@ -116,8 +116,9 @@ static void choose_round(stress *self, uint64_t number)
     else
         printf("%u for %lld ms", self->options.routes_max,
                (long long)(self->options.routes_ttl_ns / MS));
-    printf(", idle after %lld ms, %u of 1000 leave%s: ", (long long)(self->options.idle_ns / MS),
-           self->leaving, self->notes.ordered ? "" : ", in any order");
+    printf(", idle after %lld ms, collected each %u ms, %u of 1000 leave, %u of 16 move%s: ",
+           (long long)(self->options.idle_ns / MS), self->collect_ms, self->leaving, self->moving,
+           self->notes.ordered ? "" : ", in any order");
     (void)fflush(stdout);
 }
 
@@ -158,6 +159,7 @@ static void begin(stress *self)
         each->worker = i < task_count ? (int)(i / TASKS) : -1;
         each->workers = self->options.workers;
         each->leaving = self->leaving;
+        each->moving = self->moving;
         teff__chance_init(&each->chance, self->options.seed * 1000003 + i + 1);
         each->grains = make(notes->grain_count, sizeof(acquaintance));
         for (uint32_t k = 0; k < notes->grain_count; k++)
@@ -182,11 +184,9 @@ static void run(stress *self, int64_t until_ns)
     if (r != 0)
         fail("a sender does not start: %s", teff_status_name(r));
     while (!interrupted && now_ns() < until_ns) {
-        pause_ms(COLLECT_MS);
-#if COLLECTS
+        pause_ms((long)self->collect_ms);
         if (teff_silo_collect(self->silo, 0) != 0)
             fail("the silo does not collect");
-#endif
     }
     teff__atomic_u32_store_relaxed(&self->over, 1);
     for (uint32_t i = 0; i < count; i++) {

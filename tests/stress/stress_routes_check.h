@@ -16,7 +16,7 @@ typedef struct stress {
     sender *senders;
     teff__atomic_u32 over;
     teff_silo_options options;
-    uint32_t leaving;
+    uint32_t leaving, moving, collect_ms;
     int numbers[WORKERS_MAX];
 } stress;
 

@@ -5,13 +5,7 @@
 
 #include <uv.h>
 
-/*
- * To be removed when a call's `place` is heeded: until then senders ask for a worker, but what they
- * get is the type's placement.
- */
-#define PLACES 1
-
-enum { STARTED_MAX = 8, SENT_MAX = 6, LANES = 12, TASK_NAP_NS = 20000 };
+enum { STARTED_MAX = 8, SENT_MAX = 6, MOVED_MAX = 24, LANES = 12, TASK_NAP_NS = 20000 };
 
 static uint64_t below(sender *self, uint64_t bound)
 {
@@ -94,6 +88,14 @@ static void keep_reference(sender *self, uint32_t grain, uint64_t route)
         teff__atomic_u64_store_relaxed(&self->notes->grains[grain].hint, route);
 }
 
+/* Where the grain is to be made, if this call makes it. */
+static teff_caller *placed(sender *self, teff_caller *caller)
+{
+    const teff_call_options place = { .struct_size = sizeof(place),
+                                      .place = (uint32_t)below(self, self->workers) + 1 };
+    return teff_with(caller, &place);
+}
+
 /* Mostly as it is: a plain call has a short way of its own, and is to be seen as well. */
 static teff_caller *with_options(sender *self, teff_caller *caller)
 {
@@ -101,12 +103,7 @@ static teff_caller *with_options(sender *self, teff_caller *caller)
     const uint64_t dice = below(self, 8);
     if (dice == 0)
         return teff_with(caller, &detached);
-    if (dice == 1 && PLACES) {
-        const teff_call_options place = { .struct_size = sizeof(place),
-                                          .place = (uint32_t)below(self, self->workers) + 1 };
-        return teff_with(caller, &place);
-    }
-    return caller;
+    return dice == 1 ? placed(self, caller) : caller;
 }
 
 /* --- What comes back -------------------------------------------------------------------------- */
@@ -152,13 +149,12 @@ static void count_in(tally *of, const struct work *arg)
     of->sum += arg->number;
 }
 
-static void send_one_way(sender *self, teff_caller *caller, uint32_t grain)
+static void send_one_way(sender *self, teff_caller *with, uint32_t grain, uint32_t acts)
 {
     const bool by_row = below(self, 2) == 0;
     struct work arg = choose_work(self, grain);
     target_ref to = choose_reference(self, grain);
-    arg.acts |= SENT_ONE_WAY;
-    teff_caller *with = with_options(self, caller);
+    arg.acts |= SENT_ONE_WAY | acts;
     const int r = by_row ? target_note_send(with, &to, &arg) : target_work_send(with, &to, &arg);
     char name[48];
     if (r != 0)
@@ -169,13 +165,18 @@ static void send_one_way(sender *self, teff_caller *caller, uint32_t grain)
     keep_reference(self, grain, to.ref.route);
 }
 
+static uint32_t choose_steady(sender *self)
+{
+    const uint32_t grain = choose_grain(self);
+    return is_flaky(grain) ? grain - 1 : grain;
+}
+
 /* Several in a row, to one grain, so that order has something to show. */
 static void send_burst(sender *self, teff_caller *caller)
 {
-    const uint32_t chosen = choose_grain(self);
-    const uint32_t grain = is_flaky(chosen) ? chosen - 1 : chosen;
+    const uint32_t grain = choose_steady(self);
     for (uint64_t left = below(self, SENT_MAX) + 1; left > 0; left--)
-        send_one_way(self, caller, grain);
+        send_one_way(self, with_options(self, caller), grain, 0);
 }
 
 static void await(sender *self, teff_caller *caller)
@@ -271,11 +272,29 @@ static void complete_some(sender *self, teff_caller *caller, teff_client *client
         fail("%s: waiting for completions: %s", name_of(self, name), teff_status_name(r));
 }
 
+/*
+ * A grain that goes, and what comes right behind makes it elsewhere, while messages are on their way
+ * to where it was: more of them follow, and let the news of where it is now come in between.
+ */
+static void move(sender *self, teff_caller *caller, teff_client *client)
+{
+    const uint32_t grain = choose_steady(self);
+    send_one_way(self, caller, grain, LEAVE);
+    send_one_way(self, placed(self, caller), grain, 0);
+    for (uint64_t left = below(self, MOVED_MAX); left > 0 && !is_over(self); left--) {
+        send_one_way(self, caller, grain, 0);
+        if (client == NULL && below(self, 4) == 0)
+            complete_some(self, caller, NULL);
+    }
+}
+
 static void run_sender(sender *self, teff_caller *caller, teff_client *client)
 {
     while (!is_over(self)) {
         const uint64_t dice = below(self, 16);
-        if (dice == 0)
+        if (dice >= 16 - self->moving)
+            move(self, caller, client);
+        else if (dice == 0)
             start_some(self, caller);
         else if (dice < 4)
             fly(self, caller);

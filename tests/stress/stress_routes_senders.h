@@ -42,8 +42,9 @@ struct sender {
     teff_silo *silo;
     const teff__atomic_u32 *over; /* the round is */
     uint32_t index;
-    int worker;                /* of a task; -1: a client */
-    uint32_t workers, leaving; /* in a thousand */
+    int worker; /* of a task; -1: a client */
+    uint32_t workers;
+    uint32_t leaving, moving; /* of a thousand messages; of 16 steps */
     teff__chance chance;
     acquaintance *grains; /* by number */
     flight flights[FLIGHTS];
