@@ -102,7 +102,10 @@ static void choose_round(stress *self, uint64_t number)
     self->leaving = ANY(leaving);
     self->moving = ANY(moving);
     self->collect_ms = ANY(collect_ms);
-    self->notes.grain_count = self->grains != 0 ? (uint32_t)self->grains : ANY(grains);
+    /* Of two, the first half calls the other. */
+    self->notes.grain_count = self->grains > 1    ? (uint32_t)self->grains
+                              : self->grains == 1 ? 2
+                                                  : ANY(grains);
 #undef ANY
     if (self->workers != 0)
         self->options.workers = (uint32_t)self->workers;
