@@ -185,7 +185,8 @@ static teff__message *answer_to(teff__catalog *catalog, const teff__message *req
     if (answer == NULL)
         return NULL;
     answer->correlation = request->correlation;
-    teff__message_refuse(answer, TEFF_ESTUCK, NULL);
+    teff__message_refuse(answer, TEFF_ESTUCK,
+                         "given up: its turn was suspended for longer than stuck_ns");
     answer->flags |= TEFF__MESSAGE_MAY_HAVE_RUN | TEFF__MESSAGE_GIVEN_UP;
     return answer;
 }

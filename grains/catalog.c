@@ -253,6 +253,7 @@ static void sweep_routes(teff__catalog *catalog)
     enum { ROUTES_A_PASS = 64 };
     const int64_t now_ns = catalog->worker.now_ns;
     teff__routes_set_now(&catalog->routes, now_ns);
+    teff__atomic_u32_store_relaxed(&catalog->routes_count, catalog->routes.count);
     if (TEFF__UNLIKELY(now_ns >= teff__routes_due_ns(&catalog->routes)))
         (void)teff__routes_sweep(&catalog->routes, ROUTES_A_PASS);
 }
@@ -412,6 +413,7 @@ void teff__catalog_count_grains(const teff__catalog *catalog, teff_grain_counts 
     const uint64_t made = teff__atomic_u64_load_relaxed(&catalog->made);
     ret->made += made;
     ret->resident += made > gone ? made - gone : 0; /* one may go in between */
+    ret->routes += teff__atomic_u32_load_relaxed(&catalog->routes_count);
 }
 
 /* Drops what nobody will look at any more: the mail of a worker that has ended. */

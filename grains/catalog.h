@@ -117,7 +117,8 @@ struct teff__catalog {
     teff__collector collector;
     teff__ring abandoned; /* activations; see grains/abandon.h … */
     uint32_t abandoned_count;
-    teff__atomic_u64 made; /* activations, ever. Statistics: the worker; anybody */
+    teff__atomic_u64 made;         /* activations, ever. Statistics: the worker; anybody */
+    teff__atomic_u32 routes_count; /* as of the last pass */
     teff__atomic_u64 gone[TEFF_DEACTIVATED_REASONS]; /* of those, by reason */
     teff__routes routes;
     const void *type;        /* a teff__type: of the last grain that was looked for by its id */

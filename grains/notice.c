@@ -13,7 +13,7 @@ static void print(const teff_notice *notice, char *text, size_t size)
         [TEFF_NOTICE_DEACTIVATE] = "given up: deactivate is not over within deactivate_timeout_ns",
         [TEFF_NOTICE_STUCK] = "given up: a turn has been suspended for longer than stuck_ns",
         [TEFF_NOTICE_GRAINS] = "grains are in memory: no more may be (activations_max)",
-        [TEFF_NOTICE_MEMORY] = "grains are deactivated: memory is short (shed_at_percent)",
+        [TEFF_NOTICE_MEMORY] = "grains are to go, if they may: memory is short (shed_at_percent)",
     };
     char key[TEFF__KEY_PRINT_MAX] = "", count[24] = "";
     if (notice->grain.type != NULL)

@@ -89,7 +89,7 @@ typedef enum teff_notice_kind {
     TEFF_NOTICE_DEACTIVATE, /* the grain was given up: `deactivate` took too long */
     TEFF_NOTICE_STUCK,      /* the grain was given up: a turn took longer than stuck_ns */
     TEFF_NOTICE_GRAINS,     /* there are `count` activations: no more may be */
-    TEFF_NOTICE_MEMORY      /* memory is short: `count` activations are to go */
+    TEFF_NOTICE_MEMORY      /* memory is short: `count` activations are to go, those that may */
 } teff_notice_kind;
 
 /* What a silo lets the program know: `notice` of teff_silo_options. All of it is borrowed. */

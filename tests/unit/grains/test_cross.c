@@ -370,3 +370,15 @@ Test(moving, also_where_routes_are_evicted_all_the_time)
 {
     move_around(3);
 }
+
+Test(cross, the_ways_that_workers_keep_are_counted)
+{
+    teff_grain_counts counts = { .struct_size = sizeof(counts) };
+    cr_assert_eq(teff_silo_grain_counts(silo, &counts), 0);
+    cr_assert_eq(counts.routes, 0);
+    for (int worker = 0; worker < 4; worker++)
+        (void)where_from(worker);
+    cr_assert_eq(teff_silo_run(silo), 0);
+    cr_assert_eq(teff_silo_grain_counts(silo, &counts), 0);
+    cr_assert_eq(counts.routes, 3);
+}

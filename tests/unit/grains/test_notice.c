@@ -172,7 +172,7 @@ Test(notice, each_kind_is_a_sentence)
         { TEFF_NOTICE_GRAINS, 9, false,
           "worker 0: 9 grains are in memory: no more may be (activations_max)" },
         { TEFF_NOTICE_MEMORY, 11, false,
-          "worker 0: 11 grains are deactivated: memory is short (shed_at_percent)" },
+          "worker 0: 11 grains are to go, if they may: memory is short (shed_at_percent)" },
     };
     teff__catalog *catalog = teff__silo_grains(silo)->catalogs[0];
     cr_assert_eq(in_task(0, send_three, NULL), 0);

@@ -86,7 +86,8 @@ static int expect_stuck(teff_caller *caller, void *user)
     probe_ref probe = probe_at(1);
     cr_expect_eq(probe_act(caller, &probe, NULL, NULL), TEFF_ESTUCK);
     cr_expect(teff_outcome_last(caller)->may_have_run);
-    cr_expect_str_eq(teff_outcome_last(caller)->text, teff_status_text(TEFF_ESTUCK));
+    cr_expect_str_eq(teff_outcome_last(caller)->text,
+                     "given up: its turn was suspended for longer than stuck_ns");
     cr_expect_str_eq(teff_outcome_last(caller)->method->name, "act");
     cr_expect_eq(get_number(caller, 1), 0);
     return 5;
